@@ -1,0 +1,65 @@
+"""Checks of arguments: each returns the value it accepts or names the argument, the value and what was expected."""
+from __future__ import annotations
+
+import math
+import operator
+
+import torch
+from torch import Tensor
+
+
+def whole_number(name: str, value: object, at_least: int | None = None) -> int:
+    """`value` as an `int`. A float, a string or a bool is a `TypeError`, a number below `at_least` a `ValueError`."""
+    expected = "a whole number" if at_least is None else f"a whole number of at least {at_least}"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be {expected}, got {value!r} ({type(value).__name__})") from None
+    if at_least is not None and number < at_least:
+        raise ValueError(f"{name} must be {expected}, got {number}")
+    return number
+
+
+def positive_number(name: str, value: object) -> float:
+    """`value` as a finite `float` above 0."""
+    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a positive number, got {value!r} ({type(value).__name__})")
+    number = float(value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive, finite number, got {value!r}")
+    return number
+
+
+def probability(name: str, value: object) -> float:
+    """`value` as a `float` from 0 up to, but not including, 1."""
+    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number from 0 to below 1, got {value!r} ({type(value).__name__})")
+    number = float(value)
+    if not 0 <= number < 1:
+        raise ValueError(f"{name} must be from 0 to below 1, got {value!r}")
+    return number
+
+
+def float_dtype(name: str, value: object) -> torch.dtype:
+    """`value` if it is one of torch's floating-point dtypes."""
+    if not isinstance(value, torch.dtype):
+        raise TypeError(f"{name} must be a torch dtype such as torch.float32, got {value!r}")
+    if not value.is_floating_point:
+        raise TypeError(f"{name} must be a floating-point dtype such as torch.float32, got {value}")
+    return value
+
+
+def token_vectors(name: str, x: object, d_model: int) -> Tensor:
+    """`x` if it is a floating-point tensor of shape `[batch, seq, d_model]`."""
+    expected = f"a floating-point tensor of shape [batch, seq, {d_model}]"
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be {expected}, got {type(x).__name__}")
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"{name} must be {expected}, got dtype {x.dtype}: are these token ids before the embedding?")
+    if x.dim() != 3:
+        raise ValueError(f"{name} must be {expected}, got shape {list(x.shape)} with {x.dim()} axes")
+    if x.shape[-1] != d_model:
+        raise ValueError(f"{name} must be {expected}, got shape {list(x.shape)}: its last axis is {x.shape[-1]} wide")
+    return x

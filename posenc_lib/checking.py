@@ -1,0 +1,132 @@
+"""`check("2.1", answer)`: tells a reader whether an exercise is solved, and if not, what was seen.
+
+The checks of a chapter stand in `posenc_lib/exercises/`. Each is a function of the answer that goes from shape, to one
+mechanism alone, to an independent truth, and stops at the first thing that is wrong by raising `Wrong`.
+"""
+from __future__ import annotations
+
+import html
+import linecache
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Check = Callable[[Callable], str]           # takes the answer; returns what a right one has shown, or raises
+CHECKS: dict[str, Check] = {}
+
+
+class Wrong(Exception):
+    """The answer is not right yet; the message says what was seen and where to look."""
+
+
+class Unanswered(Exception):
+    """The answer is still the stub."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `check` found. `passed` is None while the exercise has not been answered."""
+
+    exercise: str
+    passed: bool | None
+    message: str
+
+    def __repr__(self) -> str:
+        mark = {True: "right", False: "not yet", None: "open"}[self.passed]
+        return f"Exercise {self.exercise}, {mark}: {self.message}"
+
+    def _repr_html_(self) -> str:
+        color = {True: "#009E73", False: "#D55E00", None: "#6B6B6B"}[self.passed]
+        mark = {True: "✓ right", False: "✗ not yet", None: "○ open"}[self.passed]
+        return (f'<div role="status" style="border-left:5px solid {color};padding:4px 10px;white-space:pre-wrap">'
+                f'<b style="color:{color}">Exercise {self.exercise} {mark}</b>\n{html.escape(self.message)}</div>')
+
+
+def exercise(name: str) -> Callable[[Check], Check]:
+    """Registers the function below it as the check of exercise `name`."""
+    def register(function: Check) -> Check:
+        if name in CHECKS:
+            raise ValueError(f"exercise {name} has two checks: {CHECKS[name].__name__} and {function.__name__}")
+        CHECKS[name] = function
+        return function
+    return register
+
+
+def check(name: str, answer: Callable) -> Verdict:
+    """Checks `answer`, the function asked for by exercise `name`; the verdict shows itself as the cell's value.
+
+    Raises: `ValueError` for an exercise that does not exist.
+    """
+    import posenc_lib.exercises  # noqa: F401  fills CHECKS; here, because the exercises import this file
+
+    if name not in CHECKS:
+        raise ValueError(f"there is no exercise {name!r}; there are {', '.join(sorted(CHECKS))}")
+    if not callable(answer):
+        return Verdict(name, False, f"A function was expected, got {_seen(answer)}. Pass its name without brackets.")
+    try:
+        return Verdict(name, True, CHECKS[name](answer))
+    except Unanswered:
+        return Verdict(name, None, "Put your code in place of the ... and run this cell again.")
+    except Wrong as wrong:
+        return Verdict(name, False, str(wrong))
+
+
+def call(answer: Callable, *arguments: object) -> object:
+    """The answer's result; its exception becomes `Wrong` with the reader's own line, a missing result `Unanswered`."""
+    try:
+        result = answer(*arguments)
+    except Exception as error:
+        raise Wrong(f"{calling(answer, *arguments)} stopped with {type(error).__name__}: {error}"
+                    f"{_line_of(answer, error)}") from None
+    if result is None or result is Ellipsis:
+        raise Unanswered
+    return result
+
+
+def calling(answer: Callable, *arguments: object) -> str:
+    """The call as the reader would write it."""
+    return f"{getattr(answer, '__name__', 'answer')}({', '.join(f'{argument}' for argument in arguments)})"
+
+
+def numbers(result: object, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """`result` (a number, list, array or tensor) as float64 if it has `shape`; else `Wrong` says what `what` was."""
+    try:
+        array = np.asarray(result.detach().cpu() if hasattr(result, "detach") else result, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise Wrong(f"{what} should be {_kind(shape)}, got {_seen(result)}.") from None
+    if array.shape != shape:
+        hint = " It looks transposed." if array.shape == shape[::-1] and len(shape) > 1 else ""
+        raise Wrong(f"{what} should be {_kind(shape)}, got shape {list(array.shape)}.{hint}")
+    if not np.isfinite(array).all():
+        place = [int(axis) for axis in np.argwhere(~np.isfinite(array))[0]]
+        raise Wrong(f"{what} holds {array[tuple(place)]}{f' at {place}' if place else ''}: every entry should be finite.")
+    return array
+
+
+def agree(seen: np.ndarray, expected: np.ndarray, what: str, explain: Callable[..., str], within: float = 1e-4) -> None:
+    """Raises `Wrong` at the first entry that differs, with both values and `explain(*index)`: what that entry is."""
+    differing = np.argwhere(np.abs(seen - expected) > within)
+    if len(differing):
+        index = tuple(int(axis) for axis in differing[0])
+        place = f"[{', '.join(map(str, index))}]" if index else ""
+        raise Wrong(f"{what}{place} is {seen[index]:.5f}, expected {expected[index]:.5f}. {explain(*index)}")
+
+
+def _kind(shape: tuple[int, ...]) -> str:
+    return f"numbers of shape {list(shape)}" if shape else "one number"
+
+
+def _seen(value: object) -> str:
+    text = repr(value)
+    return f"{text if len(text) < 60 else text[:57] + '...'} ({type(value).__name__})"
+
+
+def _line_of(answer: Callable, error: Exception) -> str:
+    """The line of the answer's own file or cell that raised."""
+    own_file = getattr(getattr(answer, "__code__", None), "co_filename", None)
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own_file]
+    if not own:
+        return ""
+    return f"\nin line {own[-1].lineno}: {linecache.getline(own[-1].filename, own[-1].lineno).strip()}"

@@ -1,0 +1,201 @@
+"""The explorer: sliders over a still picture on which marks move.
+
+    def background():                         # drawn by matplotlib, once
+        figure, (ax,) = panels()
+        ax.set(xlim=(0, 10), ylim=(-1, 1), title="A wave")
+        return figure
+
+    def wave(frequency):                      # a plain function of the sliders' values, called at every move
+        x = np.linspace(0, 10, 200)
+        return View([Line(x, np.sin(frequency * x))], [f"frequency = {frequency:.2f}"], "A sine wave.")
+
+    Explorer(background, wave, frequency=slider(0.1, 3.0, start=1.0))
+
+As the last line of a cell it shows itself: live where there is a kernel, as a picture where there is none. A move
+sends only the marks, as SVG, about a kilobyte; the picture under them is sent once.
+"""
+from __future__ import annotations
+
+import base64
+import html
+import io
+import re
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import ipywidgets as widgets
+import numpy as np
+from matplotlib import image
+from matplotlib.figure import Figure
+
+from posenc_lib import figures
+from posenc_lib.marks import Cells, Mark, Panels
+
+STACKED = {"grid_area": "1 / 1 / 2 / 2", "width": "auto", "margin": "0"}      # the layers lie on one another
+MONOSPACE = "font-family:'DejaVu Sans Mono',Consolas,monospace;font-size:13px;line-height:1.5"
+
+
+@dataclass(frozen=True)
+class View:
+    """What an explorer shows for one setting of its sliders.
+
+    `values` are lines of exact numbers beside the picture; `^{…}` in them is set as a superscript, `_{…}` as a
+    subscript. `alt` is the sentence that stands for the picture where it cannot be seen.
+    """
+
+    marks: Sequence[Mark]
+    values: Sequence[str] = ()
+    alt: str = ""
+
+
+class Explorer:
+    """Sliders, a still `background`, and `compute`, the function from the sliders' values to a `View`.
+
+    `limits` lets one slider bound another: `limits={"dimension": lambda d_model, **_: d_model - 1}` is called with all
+    values and sets the largest value of the slider `dimension`.
+
+    An exception in `compute` is raised when the explorer is made; later it is shown in the explorer, with its line,
+    until a value that works is chosen.
+    """
+
+    def __init__(self, background: Callable[[], Figure], compute: Callable[..., View], *,
+                 limits: Mapping[str, Callable[..., float]] | None = None, **controls: widgets.ValueWidget) -> None:
+        for name, control in controls.items():
+            if not isinstance(control, widgets.ValueWidget):
+                raise TypeError(f"{name} must be a widget with a value, such as slider(0, 10), got {control!r}")
+            control.description = control.description or name.replace("_", " ")
+        self.background, self.compute, self.controls, self.limits = background, compute, controls, dict(limits or {})
+        figure = background()
+        self.panels = Panels(figure)
+        self.picture = widgets.HTML(_still_picture(figures.png(figure)), layout=STACKED)
+        self.cells = widgets.HTML(layout=STACKED)           # heat maps: heavier, and often the same after a move
+        self.marks = widgets.HTML(layout=STACKED)
+        self.values = widgets.HTML()
+        self.box = self._arrange()
+        self._moving = False
+        self._update()
+        for control in controls.values():
+            control.observe(self.move, "value")
+
+    def setting(self) -> dict[str, object]:
+        """The controls' values by name."""
+        return {name: control.value for name, control in self.controls.items()}
+
+    def move(self, _change: object = None) -> None:
+        """Brings the picture in line with the controls; an exception in `compute` is shown below the picture."""
+        if self._moving:                                    # a limit changed a value while we were at it
+            return
+        self._moving = True
+        try:
+            self._update()
+        except Exception as error:
+            self.values.value = _error_text(error)
+        finally:
+            self._moving = False
+
+    def still(self) -> bytes:
+        """The picture as a PNG drawn by matplotlib, with the exact values below it: what a saved notebook shows."""
+        figure = self.background()
+        Panels(figure)                                      # the same settled layout as the live picture
+        for mark in self.view.marks:
+            mark.draw(figure.axes[mark.panel])
+        lines = [self.state, *(_plain(line) for line in self.view.values)]
+        return _stacked(figures.png(figure), figures.png(_page(lines, figure)))
+
+    def _update(self) -> None:
+        for name, limit in self.limits.items():
+            self.controls[name].max = limit(**self.setting())
+        view = self.compute(**self.setting())
+        heavy = [mark for mark in view.marks if isinstance(mark, Cells)]
+        light = [mark for mark in view.marks if not isinstance(mark, Cells)]
+        cells, marks = self._layer(heavy), self._layer(light, view.alt)
+        self.view = view                                    # from here on nothing can fail
+        self.state = " · ".join(f"{control.description} {_shown(control.value)}" for control in self.controls.values())
+        self.cells.value, self.marks.value, self.values.value = cells, marks, _values_text(view.values)
+
+    def _layer(self, marks: Sequence[Mark], alt: str | None = None) -> str:
+        width, height = self.panels.width, self.panels.height
+        role = 'aria-hidden="true"' if alt is None else f'role="img" aria-label="{html.escape(alt)}"'
+        return (f'<svg {role} viewBox="0 0 {width:.0f} {height:.0f}" font-family="DejaVu Sans,Verdana,sans-serif" '
+                f'style="display:block;width:100%;max-width:{width:.0f}px">{self.panels.svg(marks)}</svg>')
+
+    def _arrange(self) -> widgets.Box:
+        layers = widgets.GridBox([self.picture, self.cells, self.marks],
+                                 layout={"grid_template_columns": f"minmax(0, {self.panels.width:.0f}px)"})
+        controls = widgets.Box(list(self.controls.values()), layout={"flex_flow": "row wrap"})
+        return widgets.VBox([controls, layers, self.values])
+
+    def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:
+        width = round(self.panels.width)
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
+        bundle = {
+            "text/plain": f"Explorer with {', '.join(self.controls)}: run this cell to move it.",
+            "image/png": base64.b64encode(self.still()).decode(),
+            "application/vnd.jupyter.widget-view+json": view,
+        }
+        return bundle, {"image/png": {"width": width, "alt": self.view.alt}}
+
+
+def slider(low: float, high: float, start: float | None = None, *, step: float | None = None,
+           label: str = "") -> widgets.ValueWidget:
+    """A slider from `low` to `high`; whole numbers if both ends are, and no `step` says otherwise."""
+    start = low if start is None else start
+    if not low <= start <= high:
+        raise ValueError(f"start must lie between {low} and {high}, got {start}")
+    whole = all(isinstance(number, int) for number in (low, high, start)) and not isinstance(step, float)
+    kind, step = (widgets.IntSlider, step or 1) if whole else (widgets.FloatSlider, step or (high - low) / 100)
+    return kind(min=low, max=high, value=start, step=step, description=label, style={"description_width": "80px"})
+
+
+def choice(options: Sequence[object], start: object = None, *, label: str = "") -> widgets.SelectionSlider:
+    """A slider over a short list of values."""
+    return widgets.SelectionSlider(options=list(options), value=options[0] if start is None else start,
+                                   description=label, style={"description_width": "80px"})
+
+
+def _still_picture(png: bytes) -> str:
+    source = "data:image/png;base64," + base64.b64encode(png).decode()
+    return f'<img src="{source}" alt="" style="display:block;width:100%">'
+
+
+def _values_text(lines: Sequence[str]) -> str:
+    text = "\n".join(html.escape(line, quote=False) for line in lines)
+    text = re.sub(r"\^\{(.*?)\}", r"<sup>\1</sup>", text)
+    text = re.sub(r"_\{(.*?)\}", r"<sub>\1</sub>", text)
+    return f'<pre aria-live="polite" style="margin:0 8px;white-space:pre-wrap;{MONOSPACE}">{text}</pre>'
+
+
+def _error_text(error: Exception) -> str:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error}\nin {where.name}, line {where.lineno}: {where.line}"
+    style = f"margin:4px 8px;padding:6px;border-left:4px solid {figures.RED};white-space:pre-wrap;{MONOSPACE}"
+    return f'<pre role="alert" style="{style}">{html.escape(text)}\nThe picture shows the last setting that worked.</pre>'
+
+
+def _shown(value: object) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def _plain(line: str) -> str:
+    return re.sub(r"[\^_]\{(.*?)\}", lambda found: found[0][0] + found[1] if len(found[1]) < 2 else
+                  f"{found[0][0]}({found[1]})", line)
+
+
+def _page(lines: Sequence[str], over: Figure) -> Figure:
+    """Lines of monospaced text as a figure as wide as `over`."""
+    line_height = 0.21
+    width, height = over.get_size_inches()[0], line_height * (len(lines) + 0.6)
+    page = Figure(figsize=(width, height), dpi=over.dpi, facecolor="white")
+    for number, line in enumerate(lines):
+        page.text(0.1 / width, 1 - (number + 0.3) * line_height / height, line, va="top", family="monospace",
+                  fontsize=9.5, parse_math=False, weight="bold" if number == 0 else "normal")
+    return page
+
+
+def _stacked(*pictures: bytes) -> bytes:
+    """PNGs of one width, one below the other."""
+    buffer = io.BytesIO()
+    arrays = [image.imread(io.BytesIO(picture)) for picture in pictures]
+    image.imsave(buffer, np.vstack(arrays), format="png", metadata={"Software": None})
+    return buffer.getvalue()

@@ -1,0 +1,6 @@
+"""The book's explorers, one file each: a still background, a plain function from slider values to a `View`."""
+from posenc_lib.explorers.offset import offset_explorer
+from posenc_lib.explorers.sinusoid import sinusoid_explorer
+from posenc_lib.explorers.why_waves import why_waves_explorer
+
+__all__ = ["offset_explorer", "sinusoid_explorer", "why_waves_explorer"]
