@@ -6,11 +6,26 @@ from matplotlib.figure import Figure
 
 from posenc_lib.figures import BLUE, GREEN, GREY, RED, panels
 
-DOORS = {
-    1: ("door 1: the input", "sinusoidal, learned", BLUE),
-    2: ("door 2: queries and keys", "rotary (RoPE)", GREEN),
-    3: ("door 3: the scores", "Shaw, T5 bias, ALiBi", RED),
+BOXES = {                                            # where its middle is, and how wide
+    "words": (1.4, 3, 2.2),
+    "embeddings\n$E + P$": (5.2, 3, 2.6),
+    "queries": (9, 3.8, 2.6),
+    "keys": (9, 2.7, 2.6),
+    "values": (9, 1.6, 2.6),
+    "scores\n$q·k/\\sqrt{d}$": (13.2, 3.25, 2.6),
+    "softmax": (16, 3.25, 1.6),
+    "weighted\nsum": (18.5, 2.3, 2.2),
 }
+ARROWS = [
+    ((2.5, 3), (3.9, 3)), ((6.5, 3), (7.7, 3.8)), ((6.5, 3), (7.7, 2.7)), ((6.5, 3), (7.7, 1.6)),
+    ((10.3, 3.8), (11.9, 3.4)), ((10.3, 2.7), (11.9, 3.1)), ((14.5, 3.25), (15.2, 3.25)),
+    ((16.8, 3.25), (17.4, 2.6)), ((10.3, 1.6), (17.4, 2)),
+]
+DOORS = [                                            # name, its schemes, colour, where the name stands and the door is
+    ("door 1: the input", "sinusoidal, learned", BLUE, 4.6, (5.2, 3.55)),
+    ("door 2: queries and keys", "rotary (RoPE)", GREEN, 10.2, (9.6, 4.5)),
+    ("door 3: the scores", "Shaw, T5 bias, ALiBi", RED, 15.6, (13.6, 3.8)),
+]
 
 
 def map_of_doors() -> Figure:
@@ -18,27 +33,21 @@ def map_of_doors() -> Figure:
     figure, (ax,) = panels(height=3.3)
     ax.set(xlim=(0, 20), ylim=(0.4, 6.6), title="Three doors through which order can enter a Transformer")
     ax.set_axis_off()
-    ax.fill_between([7.1, 19.9], 0.6, 4.7, color=GREY, alpha=0.1, linewidth=0)
+    ax.fill_between([7.1, 19.9], 0.6, 5, color=GREY, alpha=0.1, linewidth=0)
     ax.text(19.7, 0.8, "in every attention layer", ha="right", fontsize=9, color=GREY)
-    for x, y, width, text in [(1.4, 3, 2.2, "words"), (5.2, 3, 2.6, "embeddings\n$E + P$"), (9, 3.8, 2.6, "queries"),
-                              (9, 2.7, 2.6, "keys"), (9, 1.6, 2.6, "values"), (13.2, 3.25, 2.6, "scores\n$q·k/\\sqrt{d}$"),
-                              (16, 3.25, 1.6, "softmax"), (18.5, 2.3, 2.2, "weighted\nsum")]:
-        _box(ax, x, y, width, text)
-    for start, end in [((2.5, 3), (3.9, 3)), ((6.5, 3), (7.7, 3.8)), ((6.5, 3), (7.7, 2.7)), ((6.5, 3), (7.7, 1.6)),
-                       ((10.3, 3.8), (11.9, 3.4)), ((10.3, 2.7), (11.9, 3.1)), ((14.5, 3.25), (15.2, 3.25)),
-                       ((16.8, 3.25), (17.4, 2.6)), ((10.3, 1.6), (17.4, 2))]:
+    for text, (x, y, width) in BOXES.items():
+        _box(ax, x, y, width, 1.0 if "\n" in text else 0.75, edgecolor=GREY, facecolor="white")
+        ax.text(x, y, text, ha="center", va="center")
+    for start, end in ARROWS:
         ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": GREY})
-    for (door, schemes, color), x, foot in zip(DOORS.values(), (4.6, 10.2, 15.6), (3.5, 4.25, 3.75), strict=True):
-        ax.text(x, 5.9, f"{door}\n", ha="center", va="center", color=color, weight="bold")
-        ax.text(x, 5.65, schemes, ha="center", va="center", color=color)
-        ax.annotate("", ({4.6: 5.2, 10.2: 9.8, 15.6: 13.6}[x], foot), (x, 5.3),
-                    arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2.2})
+    _box(ax, 9, 3.25, 3.0, 2.3, edgecolor=GREEN, facecolor="none")          # door 2 opens on both
+    for name, schemes, color, x, door in DOORS:
+        ax.text(x, 6.05, name, ha="center", va="center", color=color, weight="bold")
+        ax.text(x, 5.6, schemes, ha="center", va="center", color=color)
+        ax.annotate("", door, (x, 5.3), arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2.2})
     return figure
 
 
-def _box(ax: Axes, x: float, y: float, width: float, text: str) -> None:
-    ax.text(x, y, text, ha="center", va="center", zorder=3)
-    height = 1.0 if "\n" in text else 0.75
-    ax.fill([x - width / 2, x + width / 2, x + width / 2, x - width / 2],
-            [y - height / 2, y - height / 2, y + height / 2, y + height / 2],
-            facecolor="white", edgecolor=GREY, linewidth=1, zorder=2)
+def _box(ax: Axes, x: float, y: float, width: float, height: float, **colors: str) -> None:
+    left, right, bottom, top = x - width / 2, x + width / 2, y - height / 2, y + height / 2
+    ax.fill([left, right, right, left], [bottom, bottom, top, top], linewidth=1.2, **colors)

@@ -33,6 +33,7 @@ from posenc_lib import figures
 from posenc_lib.marks import Cells, Mark, Panels
 
 STACKED = {"grid_area": "1 / 1 / 2 / 2", "width": "auto", "margin": "0"}      # the layers lie on one another
+SLIDER_LOOK = {"style": {"description_width": "80px"}, "layout": {"width": "440px", "max_width": "100%"}}
 MONOSPACE = "font-family:'DejaVu Sans Mono',Consolas,monospace;font-size:13px;line-height:1.5"
 
 
@@ -145,13 +146,13 @@ def slider(low: float, high: float, start: float | None = None, *, step: float |
         raise ValueError(f"start must lie between {low} and {high}, got {start}")
     whole = all(isinstance(number, int) for number in (low, high, start)) and not isinstance(step, float)
     kind, step = (widgets.IntSlider, step or 1) if whole else (widgets.FloatSlider, step or (high - low) / 100)
-    return kind(min=low, max=high, value=start, step=step, description=label, style={"description_width": "80px"})
+    return kind(min=low, max=high, value=start, step=step, description=label, **SLIDER_LOOK)
 
 
 def choice(options: Sequence[object], start: object = None, *, label: str = "") -> widgets.SelectionSlider:
     """A slider over a short list of values."""
     return widgets.SelectionSlider(options=list(options), value=options[0] if start is None else start,
-                                   description=label, style={"description_width": "80px"})
+                                   description=label, **SLIDER_LOOK)
 
 
 def _still_picture(png: bytes) -> str:
@@ -170,7 +171,8 @@ def _error_text(error: Exception) -> str:
     where = traceback.extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {error}\nin {where.name}, line {where.lineno}: {where.line}"
     style = f"margin:4px 8px;padding:6px;border-left:4px solid {figures.RED};white-space:pre-wrap;{MONOSPACE}"
-    return f'<pre role="alert" style="{style}">{html.escape(text)}\nThe picture shows the last setting that worked.</pre>'
+    text += "\nThe picture shows the last setting that worked."
+    return f'<pre role="alert" style="{style}">{html.escape(text)}</pre>'
 
 
 def _shown(value: object) -> str:

@@ -20,6 +20,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#6B6B6B",
 )
 DIVERGING = "RdBu_r"            # for values on both sides of 0: white is 0
+SEQUENTIAL = "Blues"            # for values on one side
 DPI = 100                       # figure pixels an inch; pictures are stored at twice that
 OUT_OF_SIGHT = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 STYLE = {
@@ -47,9 +48,10 @@ def panels(*widths: float, height: float = 3.2, width: float = 9.2) -> tuple[Fig
     return figure, list(axes)
 
 
-def heat_map(ax: Axes, values: Float[np.ndarray, "rows columns"], limit: float = 1.0, colors: str = DIVERGING) -> None:
-    """Draws `values` as cells centred on whole numbers, row 0 on top, white at 0, with a colour bar."""
-    cells = ax.imshow(np.asarray(values), cmap=colors, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+def heat_map(ax: Axes, values: Float[np.ndarray, "rows columns"], low: float = -1.0, high: float = 1.0,
+             colors: str = DIVERGING) -> None:
+    """Draws `values` as cells centred on whole numbers, row 0 on top, coloured from `low` to `high`, with a bar."""
+    cells = ax.imshow(np.asarray(values), cmap=colors, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
     ax.figure.colorbar(cells, ax=ax, pad=0.02)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BLOCK = 64                  # positions that share one exactly computed hand in `sinusoidal_table`
 
 
-def frequencies(d_model: int, base: float = 10_000.0) -> Float[Tensor, "pairs"]:
+def frequencies(d_model: int, base: float = 10_000.0) -> Float[Tensor, " pairs"]:
     """How far each pair turns from one position to the next, in radians: `base^(-2i / d_model)`, falling from 1.
 
     Pair `i` is columns `2i` and `2i + 1`. An odd `d_model` has a last sine without a cosine, so there are

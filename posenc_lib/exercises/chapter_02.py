@@ -1,10 +1,12 @@
 """The checks of chapter 2, sinusoidal encoding by hand. Their truth is written out here, entry by entry."""
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
 from posenc_lib.checking import Wrong, agree, call, calling, exercise, numbers
 
@@ -66,16 +68,39 @@ def turning_block(answer: Callable) -> str:
 
 
 @exercise("2.3")
-def whole_table(answer: Callable) -> str:
-    for length, d_model in ((5, 6), (7, 4), (4, 3), (6, 5), (3, 1)):      # even widths first, then odd ones
-        seen = numbers(call(answer, length, d_model), (length, d_model), calling(answer, length, d_model))
-        expected = np.array([[true_entry(position, dimension, d_model) for dimension in range(d_model)]
-                             for position in range(length)])
-        agree(seen[0], expected[0], f"row 0 of {calling(answer, length, d_model)}",
-              lambda _: "At position 0 every sine is 0 and every cosine 1, and they take turns along the row.")
-        agree(seen, expected, calling(answer, length, d_model),
-              lambda position, dimension, d_model=d_model: what_entry(position, dimension, d_model))
-    return "all widths fit, odd ones too, where the last sine stands alone."
+def angles_turned(answer: Callable) -> str:
+    def asked(p: int, k: int, d_model: int) -> tuple[np.ndarray, str]:
+        what = f"turned(PE({p}), PE({p + k})) at d_model = {d_model}"
+        return numbers(call(answer, encoding(p, d_model), encoding(p + k, d_model)), (d_model // 2,), what), what
+
+    seen, what = asked(7, 0, 6)
+    agree(seen, np.zeros(3), what, lambda pair: f"The two are the same encoding: pair {pair} has not turned.")
+    for k in (2, -2):                                            # one offset, two places
+        (here, what), (there, elsewhere) = asked(3, k, 10), asked(20, k, 10)
+        if np.abs(here - there).max() > 1e-3:
+            raise Wrong(f"{what} begins {here[0]:.4f} {here[1]:.4f}, but {elsewhere} begins {there[0]:.4f} "
+                        f"{there[1]:.4f}. The offset is {k} both times: the answer must not depend on p. Which "
+                        f"products of the entries of a pair do not?")
+    for p, k, d_model in ((3, 2, 10), (11, -3, 8), (0, 1, 4), (100, 40, 12)):
+        seen, what = asked(p, k, d_model)
+        agree(seen, turns(k, d_model), what, functools.partial(what_turn, k, d_model, seen), within=1e-3)
+    return "each hand's turn, read off two encodings without knowing where they stand."
+
+
+def encoding(position: int, d_model: int) -> torch.Tensor:
+    return torch.tensor([true_entry(position, dimension, d_model) for dimension in range(d_model)], dtype=torch.float64)
+
+
+def turns(k: int, d_model: int) -> np.ndarray:
+    """The angle kω of every pair, between −π and π."""
+    return np.angle(np.exp(1j * k * 10_000.0 ** (-2 * np.arange(d_model // 2) / d_model)))
+
+
+def what_turn(k: int, d_model: int, seen: np.ndarray, pair: int) -> str:
+    turn = turns(k, d_model)[pair]
+    mirrored = " The size is right; the sign tells which way." if abs(seen[pair] + turn) < 1e-3 else ""
+    return (f"Pair {pair} has turned by kω = {k} · 10000^(-2·{pair}/{d_model}), which is {turn:.5f} between −π and π."
+            f"{mirrored}")
 
 
 def _pair(pair: np.ndarray) -> str:

@@ -36,7 +36,7 @@ def background() -> Figure:
 def offset_view(p: int, k: int) -> View:
     """`PE(p)`, turned by `M_k`, beside `PE(p + k)`, and the dot product of the two for every offset in reach."""
     turn = frequencies(D_MODEL).numpy()
-    near = sinusoidal_table(2 * REACH + 1, D_MODEL, start=p - REACH, dtype=torch.float64)      # rows p - REACH … p + REACH
+    near = sinusoidal_table(2 * REACH + 1, D_MODEL, start=p - REACH, dtype=torch.float64)      # around position p
     here, there = near[REACH], near[REACH + k]
     moved = shift_matrix(k, D_MODEL) @ here
     products = near @ here

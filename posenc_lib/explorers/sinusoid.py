@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from posenc_lib.explorer import Explorer, View, choice, slider
 from posenc_lib.explorers import clock
-from posenc_lib.figures import BLUE, GREY, ORANGE, panels
+from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, panels
 from posenc_lib.marks import Cells, Line, Points, Text
 from posenc_lib.sinusoidal import frequencies, sinusoidal_table
 
@@ -18,16 +18,16 @@ MAP, ROW, CLOCK = 0, 1, 2
 
 def background() -> Figure:
     figure, (table, row, hand) = panels(3.2, 3, 2.6, height=3.3, width=9.4)
-    table.set(xlim=(0, 1), ylim=(LENGTH - 0.5, -0.5), xticks=[], title="The table: one row a position")
+    table.set(xlim=(0, 1), ylim=(LENGTH - 0.5, -0.5), xticks=[], title="Table: red +1, white 0, blue −1")
     table.set(ylabel="position p", xlabel="\ndimension")
-    row.set(xlim=(-0.03, 1.03), ylim=(-1.15, 1.15), xticks=[], title="The chosen row")
+    row.set(xlim=(-0.03, 1.03), ylim=(-1.15, 1.15), xticks=[], title="The chosen row: ● sines, ○ cosines")
     row.set(xlabel="\ndimension", ylabel="PE(p, dimension)")
     row.axhline(0, color=GREY, linewidth=0.5)
     clock.face(hand, "The pair's clock hand")
     return figure
 
 
-def sinusoid_view(position: int, dimension: int, d_model: int, base: float) -> View:
+def sinusoid_view(position: int, dimension: int, d_model: int, base: int) -> View:
     """Entry `dimension` of `PE(position)`; dimensions are spread over the panels' width, whatever `d_model` is."""
     table = sinusoidal_table(LENGTH, d_model, base=base).numpy()
     pair = dimension // 2
@@ -43,8 +43,10 @@ def sinusoid_view(position: int, dimension: int, d_model: int, base: float) -> V
         Line([0, 1, 1, 0, 0], [above, above, below, below, above], panel=MAP, color="black", width=1.5),
         Line([left, right, right, left, left], [-0.5, -0.5, LENGTH - 0.5, LENGTH - 0.5, -0.5], panel=MAP,
              color="black", width=1.5),
-        Line(across, table[position], panel=ROW, color=BLUE, width=1.5),
-        Points(across, table[position], panel=ROW, color=BLUE, size=5),
+        Line(across[0::2], table[position, 0::2], panel=ROW, color=BLUE, width=1.2),
+        Points(across[0::2], table[position, 0::2], panel=ROW, color=BLUE, size=5),
+        Line(across[1::2], table[position, 1::2], panel=ROW, color=GREEN, width=1.2, dashed=True),
+        Points(across[1::2], table[position, 1::2], panel=ROW, color=GREEN, size=6, hollow=True),
         Line([here, here], [0, value], panel=ROW, color=ORANGE, width=2.5),
         Points([here], [value], panel=ROW, color=ORANGE, size=11),
         clock.hand(angle, panel=CLOCK),
@@ -58,16 +60,16 @@ def sinusoid_view(position: int, dimension: int, d_model: int, base: float) -> V
         f"turned by {angle:.4g} radians and the entry is {value:.4f}."))
 
 
-def _by_hand(position: int, dimension: int, d_model: int, base: float) -> list[str]:
+def _by_hand(position: int, dimension: int, d_model: int, base: int) -> list[str]:
     """The entry computed as one would on paper, one step a line."""
     pair, odd = divmod(dimension, 2)
-    name = "cos" if odd else "sin"
+    name, long_name, rest = ("cos", "cosine", " + 1") if odd else ("sin", "sine", "")
     exponent = -2 * pair / d_model
     frequency = base**exponent
     angle = position * frequency
     value = math.cos(angle) if odd else math.sin(angle)
     return [
-        f"dimension {dimension} = 2·{pair}{' + 1' if odd else ''}: the {'cosine' if odd else 'sine'} of pair i = {pair}",
+        f"dimension {dimension} = 2·{pair}{rest}: the {long_name} of pair i = {pair}",
         f"ω_{{{pair}}} = {base:g}^{{−2·{pair}/{d_model}}} = {base:g}^{{{exponent:.4g}}} = {frequency:.6g}"
         .replace("{-", "{−"),
         f"angle = p·ω_{{{pair}}} = {position} · {frequency:.6g} = {angle:.6g} radians",
@@ -95,4 +97,4 @@ def sinusoid_explorer() -> Explorer:
     return Explorer(
         background, sinusoid_view, limits={"dimension": lambda d_model, **_: d_model - 1},
         position=slider(0, LENGTH - 1, 3), dimension=slider(0, 15, 4),
-        d_model=slider(1, 64, 16, label="d_model"), base=choice([10.0, 100.0, 1_000.0, 10_000.0, 100_000.0], 10_000.0))
+        d_model=slider(1, 64, 16, label="d_model"), base=choice([10, 100, 1_000, 10_000, 100_000], 10_000))

@@ -14,6 +14,7 @@ from posenc_lib.marks import Line, Points, Text
 BITS = 5
 LAST = 2**BITS - 1
 SHORT, LONG = 8, LAST + 1                  # two sentences, in words
+FRAME = 16                                 # what the number outgrows
 BAR = -0.75                                # where the growing number stands in its panel
 NUMBER, FRACTION, BINARY, WAVES = range(4)
 SPEEDS = (1.0, 0.3, 0.1)                   # radians a position of the three hands
@@ -22,9 +23,9 @@ HANDS = ((BLUE, 1.0), (ORANGE, 0.8), (GREEN, 0.6))
 
 def background() -> Figure:
     figure, (number, fraction, binary, waves) = panels(1.7, 1.9, 2.9, 2.6, height=3.3, width=9.6)
-    number.set(xlim=(-1, 1), ylim=(-2, LAST + 2), xticks=[], ylabel="value", title="p itself")
+    number.set(xlim=(-1, 1), ylim=(-2, FRAME), xticks=[], ylabel="value", title="p itself")
     number.axhspan(-1, 1, color=SKY, alpha=0.4, linewidth=0)
-    number.text(-0.45, 1.4, "entries of\nan embedding", fontsize=8)
+    number.text(-0.45, 1.2, "entries of\nan embedding", fontsize=8)
     fraction.set(xlim=(-0.5, 1.5), ylim=(-0.06, 1.06), xticks=[0, 1], ylabel="value", title="p / N")
     fraction.set_xticklabels([f"N = {SHORT}", f"N = {LONG}"])
     for column, length in enumerate((SHORT, LONG)):
@@ -35,7 +36,7 @@ def background() -> Figure:
     binary.set_yticklabels([str(2**bit) for bit in range(BITS)])
     binary.set(ylabel="digit worth", title="binary digits")
     binary.text(LAST + 1, 0, "  ")                                      # room for the digits of the chosen position
-    clock.face(waves, "three clock hands")
+    clock.face(waves, "hands, radians a step")
     return figure
 
 
@@ -56,7 +57,8 @@ def why_waves_view(position: int) -> View:
     fits = position < SHORT
     marks = [
         Line([BAR, BAR], [0, position], panel=NUMBER, color=RED, width=5),
-        Points([BAR], [position], panel=NUMBER, color=RED, size=11),
+        Points([BAR], [position], panel=NUMBER, color=RED, size=11) if position < FRAME else
+        Text(BAR, FRAME, f"▲ {position}", panel=NUMBER, color=RED, align="left", shift=(6, 8)),
         Points([1], [position / LONG], panel=FRACTION, color=BLUE, size=11),
         Points([0], [position / SHORT], panel=FRACTION, color=BLUE, size=11) if fits else
         Text(0, 1.0, "no such word", panel=FRACTION, color=RED, size=10),
@@ -65,10 +67,13 @@ def why_waves_view(position: int) -> View:
         *(Text(LAST + 0.5, bit, str(digit), panel=BINARY, color=RED, shift=(9, 0)) for bit, digit in enumerate(digits)),
         *(clock.hand(position * speed, panel=WAVES, color=color, length=length)
           for speed, (color, length) in zip(SPEEDS, HANDS, strict=True)),
+        *(Text((length + 0.12) * math.cos(position * speed), (length + 0.12) * math.sin(position * speed), f"{speed:g}",
+               panel=WAVES, color=color, size=11) for speed, (color, length) in zip(SPEEDS, HANDS, strict=True)),
     ]
     written = "".join(str(digit) for digit in digits[::-1])
     step = math.dist(hands(position), hands(position + 1))
-    next_binary = f"{flips} digit{'s' * (flips != 1)} flip: {math.sqrt(flips):.3f}" if flips else "a sixth digit is needed"
+    flipped = f"√{flips} = {math.sqrt(flips):.3f}: {flips} digit{'s' * (flips != 1)} flip"
+    next_binary = flipped if flips else "a sixth digit is needed"
     short = f"{position / SHORT:.3f} if N = {SHORT}" if fits else f"nothing if N = {SHORT}"
     return View(marks, [
         f"{'':14}{'now':40}distance to the next position",
