@@ -117,7 +117,8 @@ def first_cell(root):
             raise ChapterError(f'book.toml: the line `{key} = "..."` is missing; it may be empty.')
         source = source.replace(f'\n{key.upper()} = ""\n', f"\n{key.upper()} = {json.dumps(book[key])}\n")
     lines = list(range(1, source.count("\n") + 2))
-    return Cell("builder/first_cell.py", lines, "code", source, exercise.GENERATED)
+    folded = {"jupyter": {"source_hidden": True}}  # JupyterLab shows its first line; a click opens it
+    return Cell("builder/first_cell.py", lines, "code", source, exercise.GENERATED | folded)
 
 
 def reader_cells(path, text=None):
