@@ -34,7 +34,7 @@ test: environments ## check everything: style, library, exercises, browser, ever
 	echo "ruff: style" && $(BOOK_PYTHON) -m ruff check --output-format concise . && \
 	echo "pytest: library, builder, exercises, browser ($$CHROMIUM)" && $(BOOK_PYTHON) -m pytest && \
 	echo "nbval: every notebook, run again and held against its stored outputs" && \
-	$(BOOK_PYTHON) -m pytest --nbval --nbval-current-env notebooks
+	PYTHONHASHSEED=0 $(BOOK_PYTHON) -m pytest --nbval --nbval-current-env notebooks
 
 notebooks: environment ## build and execute the notebooks from chapters/ (CHAPTER=02: only one)
 	@$(BOOK_PYTHON) -m builder build $(CHAPTER)

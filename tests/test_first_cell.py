@@ -156,14 +156,38 @@ def test_missing_tag(elsewhere, repository):
 
 def test_git_is_missing(elsewhere, repository, tmp_path):
     found = message(run_first_cell(elsewhere, repository, path=str(tmp_path / "empty")))
-    assert "needs git" in found
+    assert "this needs git" in found
     assert "No such file or directory: 'git'" in found
     assert list(elsewhere.iterdir()) == []
 
 
 def test_a_repository_without_the_library(elsewhere, tmp_path):
-    run = run_first_cell(elsewhere, published(tmp_path / "other", library=False))
-    assert "ModuleNotFoundError: No module named 'posenc_lib'" in run.stderr
+    found = message(run_first_cell(elsewhere, published(tmp_path / "other", library=False)))
+    assert "there is no posenc_lib in it" in found
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_to(elsewhere, repository):
+    # Permissions do not bind an administrator, under whom tests may run; a folder that has been removed stops anyone.
+    unwritable = elsewhere / "removed"
+    unwritable.mkdir()
+    leave = f"import os\nos.chdir({str(unwritable)!r})\nwhere = os.getcwd()\nos.rmdir({str(unwritable)!r})\n"
+    stay = "from pathlib import Path\nPath.cwd = staticmethod(lambda: Path(where))\n"
+    (elsewhere.parent / "book").mkdir(exist_ok=True)
+    (elsewhere.parent / "book" / "book.toml").write_text(
+        f'repository = "{repository}"\ntag = "{TAG}"\n', encoding="utf-8"
+    )
+    source = leave + stay + first_cell(elsewhere.parent / "book").source
+    run = subprocess.run(
+        [sys.executable, "-"],
+        input=source,
+        cwd=elsewhere,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert "a folder that can be written to" in message(run)
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_something_stands_where_the_copy_goes(elsewhere, repository):
