@@ -19,7 +19,8 @@ def usual_way(make: Callable[[], Explorer]) -> dict[str, widgets.ValueWidget]:
     def draw(**setting: object) -> None:
         figure = explorer.background()
         Panels(figure)                                  # the same settled layout
-        for mark in explorer.compute(**setting).marks:
+        view = explorer.compute(**setting)
+        for mark in (*view.under, *view.marks):
             mark.draw(figure.axes[mark.panel])
         display(figure)                                 # as plt.show() does inline: a PNG at the usual resolution
 

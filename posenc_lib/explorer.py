@@ -30,7 +30,7 @@ from matplotlib import image
 from matplotlib.figure import Figure
 
 from posenc_lib import figures
-from posenc_lib.marks import Cells, Mark, Panels
+from posenc_lib.marks import Mark, Panels
 
 STACKED = {"grid_area": "1 / 1 / 2 / 2", "width": "auto", "margin": "0"}      # the layers lie on one another
 SLIDER_LOOK = {"style": {"description_width": "80px"}, "layout": {"width": "440px", "max_width": "100%"}}
@@ -41,13 +41,15 @@ MONOSPACE = "font-family:'DejaVu Sans Mono',Consolas,monospace;font-size:13px;li
 class View:
     """What an explorer shows for one setting of its sliders.
 
-    `values` are lines of exact numbers beside the picture; `^{…}` in them is set as a superscript, `_{…}` as a
+    `under` are marks that most moves leave alone, a heat map for example: they lie below `marks`, and are sent again
+    only if they changed (not even looked at if the same tuple comes again). `values` are lines of exact numbers beside the picture; `^{…}` in them is set as a superscript, `_{…}` as a
     subscript. `alt` is the sentence that stands for the picture where it cannot be seen.
     """
 
     marks: Sequence[Mark]
     values: Sequence[str] = ()
     alt: str = ""
+    under: Sequence[Mark] = ()
 
 
 class Explorer:
@@ -70,9 +72,9 @@ class Explorer:
         figure = background()
         self.panels = Panels(figure)
         self.picture = widgets.HTML(_still_picture(figures.png(figure)), layout=STACKED)
-        self.cells = widgets.HTML(layout=STACKED)           # heat maps: heavier, and often the same after a move
-        self.marks = widgets.HTML(layout=STACKED)
-        self.values = widgets.HTML()
+        self.under = widgets.HTML(layout=STACKED)
+        self.moving = widgets.HTML(layout=STACKED)          # marks and values in one, so that a move is one message
+        self.view = View(())
         self.box = self._arrange()
         self._moving = False
         self._update()
@@ -91,7 +93,7 @@ class Explorer:
         try:
             self._update()
         except Exception as error:
-            self.values.value = _error_text(error)
+            self.moving.value = self._picture_and_text(self.view, _error_text(error))
         finally:
             self._moving = False
 
@@ -99,7 +101,7 @@ class Explorer:
         """The picture as a PNG drawn by matplotlib, with the exact values below it: what a saved notebook shows."""
         figure = self.background()
         Panels(figure)                                      # the same settled layout as the live picture
-        for mark in self.view.marks:
+        for mark in (*self.view.under, *self.view.marks):
             mark.draw(figure.axes[mark.panel])
         lines = [self.state, *(_plain(line) for line in self.view.values)]
         return _stacked(figures.png(figure), figures.png(_page(lines, figure)))
@@ -108,24 +110,26 @@ class Explorer:
         for name, limit in self.limits.items():
             self.controls[name].max = limit(**self.setting())
         view = self.compute(**self.setting())
-        heavy = [mark for mark in view.marks if isinstance(mark, Cells)]
-        light = [mark for mark in view.marks if not isinstance(mark, Cells)]
-        cells, marks = self._layer(heavy), self._layer(light, view.alt)
-        self.view = view                                    # from here on nothing can fail
+        moving = self._picture_and_text(view, _values_text(view.values))
+        if view.under is not self.view.under:
+            self.under.value = self._layer(view.under, 'aria-hidden="true"')
+        self.moving.value = moving
+        self.view = view
         self.state = " · ".join(f"{control.description} {_shown(control.value)}" for control in self.controls.values())
-        self.cells.value, self.marks.value, self.values.value = cells, marks, _values_text(view.values)
 
-    def _layer(self, marks: Sequence[Mark], alt: str | None = None) -> str:
+    def _picture_and_text(self, view: View, text: str) -> str:
+        return self._layer(view.marks, f'role="img" aria-label="{html.escape(view.alt)}"') + text
+
+    def _layer(self, marks: Sequence[Mark], role: str) -> str:
         width, height = self.panels.width, self.panels.height
-        role = 'aria-hidden="true"' if alt is None else f'role="img" aria-label="{html.escape(alt)}"'
         return (f'<svg {role} viewBox="0 0 {width:.0f} {height:.0f}" font-family="DejaVu Sans,Verdana,sans-serif" '
                 f'style="display:block;width:100%;max-width:{width:.0f}px">{self.panels.svg(marks)}</svg>')
 
     def _arrange(self) -> widgets.Box:
-        layers = widgets.GridBox([self.picture, self.cells, self.marks],
+        layers = widgets.GridBox([self.picture, self.under, self.moving],
                                  layout={"grid_template_columns": f"minmax(0, {self.panels.width:.0f}px)"})
         controls = widgets.Box(list(self.controls.values()), layout={"flex_flow": "row wrap"})
-        return widgets.VBox([controls, layers, self.values])
+        return widgets.VBox([controls, layers])
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:
         width = round(self.panels.width)

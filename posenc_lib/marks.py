@@ -202,11 +202,14 @@ class Panels:
         return f'<svg {frame} viewBox="{x:.1f} {y:.1f} {width:.1f} {height:.1f}">{element}</svg>'
 
     def _place(self, ax: Axes) -> Place:
-        transform = ax.transData.frozen()             # axes may not change any more: frozen is twice as quick
+        transform = ax.transData.frozen()             # the axes change no more
+        matrix = transform.get_matrix() if transform.is_affine else transform.get_affine().get_matrix()
+        upright = np.array([[1, 0], [0, -1]])         # pixels of a page count downwards
+        turn, shift = matrix[:2, :2].T @ upright, matrix[:2, 2] * (1, -1) + (0, self.height)
 
         def place(x: object, y: object) -> np.ndarray:
-            pixels = transform.transform(np.column_stack([np.asarray(x, float), np.asarray(y, float)]))
-            return np.column_stack([pixels[:, 0], self.height - pixels[:, 1]])
+            points = np.array((x, y), dtype=float).T
+            return transform.transform_non_affine(points) @ turn + shift      # the first for logarithmic axes
         return place
 
     def _frame(self, ax: Axes) -> tuple[float, float, float, float]:

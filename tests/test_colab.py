@@ -33,8 +33,9 @@ def move_explorers(outputs):
 
     from posenc_lib.explorer import Explorer
 
-    def picture(explorer):
-        return re.sub('aria-label="[^"]*"', "", explorer.cells.value + explorer.marks.value)
+    def picture_and_values(explorer):
+        svg, _, values = explorer.moving.value.rpartition("</svg>")
+        return re.sub('aria-label="[^"]*"', "", explorer.under.value + svg), values
 
     explorers = []
     for explorer in outputs:
@@ -45,12 +46,12 @@ def move_explorers(outputs):
             # Each is a change if the control does not start at its low end; the last leaves much to see.
             values = getattr(control, "options", None) or (control.min, control.max, control.max - control.step)
             for value in values:
-                before = picture(explorer), explorer.values.value
+                before = picture_and_values(explorer)
                 control.value = value
-                after = picture(explorer), explorer.values.value
+                after = picture_and_values(explorer)
                 moves.append({"move": f"{name} = {value}", "picture_changed": before[0] != after[0],
                               "values_changed": before[1] != after[1], "alert": "alert" in after[1]})
-        sent = {widget.model_id: widget.value for widget in (explorer.cells, explorer.marks, explorer.values)}
+        sent = {widget.model_id: widget.value for widget in (explorer.under, explorer.moving)}
         explorers.append({"controls": list(explorer.controls), "moves": moves, "sent": sent})
     return explorers
 

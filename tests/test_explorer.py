@@ -29,8 +29,14 @@ def make(compute=view, **controls):
     return Explorer(background, compute, **(controls or {"position": slider(0, 10, 3)}))
 
 
+def picture_and_text(explorer):
+    """The marks' SVG and the text below it, which come in one piece."""
+    svg, end, text = explorer.moving.value.rpartition("</svg>")
+    return svg + end, text
+
+
 def svg_of(explorer):
-    return ElementTree.fromstring(explorer.marks.value)
+    return ElementTree.fromstring(picture_and_text(explorer)[0])
 
 
 def numbers_of(element, *names):
@@ -43,7 +49,7 @@ def test_a_move_moves_the_mark_and_the_numbers_and_leaves_the_picture():
     explorer.controls["position"].value = 9
     after = numbers_of(svg_of(explorer).find("circle"), "cx", "cy")
     assert after[0] > before[0] and after[1] == before[1]
-    assert "position 9" in explorer.values.value and explorer.picture.value == picture
+    assert "position 9" in explorer.moving.value and explorer.picture.value == picture
 
 
 def test_marks_lie_where_matplotlib_draws_them():
@@ -78,14 +84,13 @@ def test_every_mark_is_valid_svg_and_changes_the_drawn_picture(mark):
 def test_text_is_escaped_everywhere():
     hostile = '<script>alert("1")</script>'
     explorer = make(lambda position: View([Text(1, 0, hostile)], [hostile], hostile))
-    for widget in (explorer.marks, explorer.values):
-        assert "<script" not in widget.value
+    assert "<script" not in explorer.moving.value and hostile not in explorer.moving.value
     assert svg_of(explorer).get("aria-label") == hostile and svg_of(explorer).get("role") == "img"
 
 
 def test_cells_show_each_value_at_its_place():
     values = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    element = make(lambda position: View([Cells(values, extent=(0, 10, -1, 1))])).cells.value
+    element = make(lambda position: View([], under=[Cells(values, extent=(0, 10, -1, 1))])).under.value
     href = re.search(r'base64,([^"]+)"', element)[1]
     pixels = image.imread(io.BytesIO(base64.b64decode(href)))[..., :3]
     assert pixels.shape[:2] == values.shape
@@ -94,12 +99,27 @@ def test_cells_show_each_value_at_its_place():
     assert np.abs(red[values == 0]).max() < 0.02
 
 
-def test_unchanged_cells_are_not_sent_again():
-    explorer = make(lambda position: View([Cells(np.eye(2)), Points([position], [0])]))
-    sent = []
-    explorer.cells.observe(sent.append, "value")
-    explorer.controls["position"].value = 5
-    assert sent == []
+def test_what_lies_under_is_sent_again_only_when_it_changed():
+    def sent_at_a_move(under_at):
+        explorer = make(lambda position: View([Points([position], [0])], under=under_at(position)))
+        sent = []
+        explorer.under.observe(sent.append, "value")
+        explorer.controls["position"].value = 5
+        return len(sent)
+
+    same = (Cells(np.eye(2)),)
+    assert sent_at_a_move(lambda position: same) == 0                              # the same tuple
+    assert sent_at_a_move(lambda position: (Cells(np.eye(2)),)) == 0               # an equal one
+    assert sent_at_a_move(lambda position: (Cells(np.eye(2) * position / 10),)) == 1
+
+
+def test_marks_lie_right_on_logarithmic_axes_too():
+    figure, (ax,) = panels(height=2, width=6)
+    ax.set(xscale="log", yscale="log", xlim=(1, 1000), ylim=(1, 100))
+    where = Panels(figure)
+    x, y, width, height = where._frames[0]
+    circle = ElementTree.fromstring(where.svg([Points([10], [10])]))
+    assert numbers_of(circle, "cx", "cy") == pytest.approx([x + width / 3, y + height / 2], abs=0.06)
 
 
 def test_lines_are_cut_at_their_panel_and_text_is_not():
@@ -114,7 +134,7 @@ def test_an_arrow_without_length_draws_nothing():
 
 
 def test_superscripts_and_subscripts_of_the_numbers():
-    assert "10<sup>−2</sup> and ω<sub>0</sub>" in make().values.value
+    assert "10<sup>−2</sup> and ω<sub>0</sub>" in make().moving.value
 
 
 def test_an_error_is_shown_with_its_line_and_goes_away():
@@ -124,14 +144,14 @@ def test_an_error_is_shown_with_its_line_and_goes_away():
         return view(position)
 
     explorer = make(fails_at_7)
-    marks = explorer.marks.value
+    before = picture_and_text(explorer)[0]
     explorer.controls["position"].value = 7
-    text = explorer.values.value
+    picture, text = picture_and_text(explorer)
     assert "ZeroDivisionError: seven &amp; out" in text and "fails_at_7" in text and "raise ZeroDivisionError" in text
-    assert 'role="alert"' in text and explorer.marks.value == marks
+    assert 'role="alert"' in text and picture == before
     assert explorer.still()                                   # still shows the last setting that worked
     explorer.controls["position"].value = 8
-    assert "ZeroDivisionError" not in explorer.values.value and explorer.marks.value != marks
+    assert "ZeroDivisionError" not in explorer.moving.value and picture_and_text(explorer)[0] != before
 
 
 def test_an_error_at_the_start_is_raised():
@@ -176,9 +196,9 @@ def test_any_widget_with_a_value_is_a_control():
     explorer = Explorer(background, lambda on, word: view(len(word) if on else 0),
                         on=widgets.Checkbox(value=True), word=widgets.Text("abc"))
     explorer.controls["word"].value = "abcdef"
-    assert "position 6" in explorer.values.value
+    assert "position 6" in explorer.moving.value
     explorer.controls["on"].value = False
-    assert "position 0" in explorer.values.value
+    assert "position 0" in explorer.moving.value
 
 
 def test_what_is_no_control_is_named():

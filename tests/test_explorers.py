@@ -35,7 +35,7 @@ def test_every_setting_of_the_sliders_gives_finite_marks_and_an_alternative_text
         if any(setting[name] > limit(**setting) for name, limit in explorer.limits.items()):
             continue
         view = explorer.compute(**setting)
-        text = re.sub('href="[^"]*"', "", explorer.panels.svg(view.marks))
+        text = re.sub('href="[^"]*"', "", explorer.panels.svg((*view.under, *view.marks)))
         assert "nan" not in text and "inf" not in text
         assert view.alt and view.values and all(line.strip() for line in view.values)
 
@@ -45,19 +45,19 @@ def test_every_slider_changes_picture_and_numbers(make):
     for name in make().controls:
         explorer = make()
         control = explorer.controls[name]
-        before = explorer.marks.value, explorer.values.value, explorer.still()
+        before = *explorer.moving.value.rsplit("</svg>", 1), explorer.still()
         values = grid(control)
         control.value = next(value for value in reversed(values) if value != control.value)
-        after = explorer.marks.value, explorer.values.value, explorer.still()
+        after = *explorer.moving.value.rsplit("</svg>", 1), explorer.still()
         assert all(old != new for old, new in zip(before, after, strict=True)), name
-        assert "alert" not in explorer.values.value
+        assert "alert" not in explorer.moving.value
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
 def test_a_move_sends_less_than_ten_kilobytes(make):
     explorer = make()
     sent = []
-    for widget in (explorer.picture, explorer.cells, explorer.marks, explorer.values):
+    for widget in (explorer.picture, explorer.under, explorer.moving):
         widget.observe(lambda change: sent.append(len(change["new"].encode())), "value")
     for name in ("position", "dimension", "p", "k"):
         for value in grid(explorer.controls[name]) if name in explorer.controls else []:
@@ -78,7 +78,7 @@ def test_sinusoid_shows_exactly_the_librarys_entry(d_model):
             frequency = frequencies(d_model, base)[dimension // 2].item()
             assert number_at_the_end(view.values[1]) == pytest.approx(frequency, rel=1e-5)
             assert number_at_the_end(view.values[2]) == pytest.approx(position * frequency, rel=1e-5)
-            cells, = (mark for mark in view.marks if isinstance(mark, Cells))
+            cells, = (mark for mark in view.under if isinstance(mark, Cells))
             np.testing.assert_array_equal(cells.values, table)
             hand, = (mark for mark in view.marks if isinstance(mark, Arrow))
             assert hand.end[dimension % 2 == 0] == pytest.approx(expected, abs=1e-6)
@@ -87,7 +87,7 @@ def test_sinusoid_shows_exactly_the_librarys_entry(d_model):
 def test_sinusoid_numbers_every_dimension_or_evenly_spaced_ones():
     for d_model in range(1, 65):
         view = sinusoid.sinusoid_view(0, 0, d_model, 10_000.0)
-        ticks = [int(mark.text) for mark in view.marks if isinstance(mark, Text) and mark.panel == sinusoid.ROW]
+        ticks = [int(mark.text) for mark in view.under if isinstance(mark, Text) and mark.panel == sinusoid.ROW]
         assert ticks[0] == 0 and len(ticks) <= 9 and len(set(np.diff(ticks))) <= 1
 
 
@@ -95,7 +95,7 @@ def test_sinusoid_dimension_stays_inside_the_width():
     explorer = sinusoid_explorer()
     explorer.controls["dimension"].value = 15
     explorer.controls["d_model"].value = 5
-    assert explorer.controls["dimension"].value == 4 and "PE(3, 4)" in explorer.values.value
+    assert explorer.controls["dimension"].value == 4 and "PE(3, 4)" in explorer.moving.value
 
 
 @pytest.mark.parametrize(("p", "k"), [(0, 0), (5, 3), (60, -30), (0, -10), (31, 30)])

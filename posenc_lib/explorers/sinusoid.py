@@ -1,6 +1,7 @@
 """The Sinusoid explorer: one entry of the table, seen as a cell, on a curve, on a clock, and computed by hand."""
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -9,8 +10,8 @@ from matplotlib.figure import Figure
 from posenc_lib.explorer import Explorer, View, choice, slider
 from posenc_lib.explorers import clock
 from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, panels
-from posenc_lib.marks import Cells, Line, Points, Text
-from posenc_lib.sinusoidal import frequencies, sinusoidal_table
+from posenc_lib.marks import Cells, Line, Mark, Points, Text
+from posenc_lib.sinusoidal import sinusoidal_table
 
 LENGTH = 32
 MAP, ROW, CLOCK = 0, 1, 2
@@ -29,17 +30,14 @@ def background() -> Figure:
 
 def sinusoid_view(position: int, dimension: int, d_model: int, base: int) -> View:
     """Entry `dimension` of `PE(position)`; dimensions are spread over the panels' width, whatever `d_model` is."""
-    table = sinusoidal_table(LENGTH, d_model, base=base).numpy()
+    table, across, under = _table(d_model, base)
     pair = dimension // 2
-    frequency = float(frequencies(d_model, base)[pair])
-    angle = position * frequency
+    angle = position * base ** (-2 * pair / d_model)
     value = math.cos(angle) if dimension % 2 else math.sin(angle)
-    across = (np.arange(d_model) + 0.5) / d_model               # where each dimension stands between 0 and 1
     here, left, right = across[dimension], dimension / d_model, (dimension + 1) / d_model
     above, below = position - 0.5, position + 0.5
 
     marks = [
-        Cells(table, extent=(0, 1, LENGTH - 0.5, -0.5), panel=MAP),
         Line([0, 1, 1, 0, 0], [above, above, below, below, above], panel=MAP, color="black", width=1.5),
         Line([left, right, right, left, left], [-0.5, -0.5, LENGTH - 0.5, LENGTH - 0.5, -0.5], panel=MAP,
              color="black", width=1.5),
@@ -52,12 +50,20 @@ def sinusoid_view(position: int, dimension: int, d_model: int, base: int) -> Vie
         clock.hand(angle, panel=CLOCK),
         clock.arc(0, angle, panel=CLOCK, color=GREY, radius=0.3),
         *_shadow(angle, dimension),
-        *_ticks(across, panel=MAP, bottom=LENGTH - 0.5),
-        *_ticks(across, panel=ROW, bottom=-1.15),
     ]
     return View(marks, _by_hand(position, dimension, d_model, base), (
         f"Position {position}, dimension {dimension} of {d_model}, base {base:g}: the clock hand of pair {pair} has "
-        f"turned by {angle:.4g} radians and the entry is {value:.4f}."))
+        f"turned by {angle:.4g} radians and the entry is {value:.4f}."), under)
+
+
+@functools.lru_cache(maxsize=32)
+def _table(d_model: int, base: int) -> tuple[np.ndarray, np.ndarray, tuple[Mark, ...]]:
+    """The table, where its dimensions stand between 0 and 1, and what position and dimension leave alone."""
+    table = sinusoidal_table(LENGTH, d_model, base=base).numpy()
+    across = (np.arange(d_model) + 0.5) / d_model
+    under = (Cells(table, extent=(0, 1, LENGTH - 0.5, -0.5), panel=MAP),
+             *_ticks(across, panel=MAP, bottom=LENGTH - 0.5), *_ticks(across, panel=ROW, bottom=-1.15))
+    return table, across, under
 
 
 def _by_hand(position: int, dimension: int, d_model: int, base: int) -> list[str]:
