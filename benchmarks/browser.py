@@ -12,6 +12,7 @@ from benchmarks.report import median_and_spread, print_table, ratios, take_turns
 from posenc_lib import explorers
 from tests.jupyter_browser import CURRENT, ROOT, LiveExplorer, Notebook, jupyterlab
 
+PAUSE = 300         # milliseconds before a press, so that the page has done with the one before
 ROUNDS = 15
 START = f"""
 import sys
@@ -86,6 +87,7 @@ def walks(name: str) -> dict[str, list[str]]:
 def press(explorer: LiveExplorer, slider: str, key: str, selector: str) -> float:
     """Milliseconds from the key press to the new picture."""
     page = explorer.output.page
+    page.wait_for_timeout(PAUSE)
     explorer.output.evaluate(WATCH, selector)
     explorer.press(slider, key)
     page.wait_for_function("window.milliseconds !== null")

@@ -42,7 +42,9 @@ class View:
     """What an explorer shows for one setting of its sliders.
 
     `under` are marks that most moves leave alone, a heat map for example: they lie below `marks`, and are sent again
-    only if they changed (not even looked at if the same tuple comes again). `values` are lines of exact numbers beside the picture; `^{…}` in them is set as a superscript, `_{…}` as a
+    only if they changed (not even looked at if the same tuple comes again).
+
+    `values` are lines of exact numbers beside the picture; `^{…}` in them is set as a superscript, `_{…}` as a
     subscript. `alt` is the sentence that stands for the picture where it cannot be seen.
     """
 
