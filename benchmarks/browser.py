@@ -78,6 +78,8 @@ def walks(name: str) -> dict[str, list[str]]:
     """For each slider the keys that take it, step by step, from its start upwards and back."""
     walks = {}
     for slider, control in getattr(explorers, name)().controls.items():
+        if not hasattr(control, "options") and not hasattr(control, "max"):
+            continue                                    # a text or a tick box
         choice = hasattr(control, "options")
         room = len(control.options) - 1 - control.index if choice else control.max - control.value
         walks[slider] = ["ArrowLeft" if number // room % 2 else "ArrowRight" for number in range(ROUNDS + 1)]

@@ -80,6 +80,8 @@ def walks(name: str) -> dict[str, list[dict[str, object]]]:
     """
     walks = {}
     for slider, control in getattr(explorers, name)().controls.items():
+        if not hasattr(control, "options") and not hasattr(control, "max"):
+            continue                                    # a text or a tick box
         if hasattr(control, "options"):                 # the page sets the number of the option
             key, places = "index", list(range(len(control.options)))
         else:

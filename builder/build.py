@@ -112,7 +112,8 @@ def refuse_warnings(cell, node):
 
 
 def cleaned(outputs):
-    """Joins what was printed in pieces; drops the live views of widgets, which nobody can open from a file."""
+    """Joins what was printed in pieces; drops the live views of widgets, which nobody can open from a file, and
+    outputs that were nothing else, such as a progress bar."""
     result = []
     for output in outputs:
         last = result[-1] if result else None
@@ -120,7 +121,8 @@ def cleaned(outputs):
             last.text += output.text
             continue
         if "data" in output:
-            output.data.pop(WIDGET_VIEW, None)
+            if output.data.pop(WIDGET_VIEW, None) is not None and not output.data:
+                continue
         result.append(output)
     return result
 

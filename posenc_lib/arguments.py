@@ -63,3 +63,47 @@ def token_vectors(name: str, x: object, d_model: int) -> Tensor:
     if x.shape[-1] != d_model:
         raise ValueError(f"{name} must be {expected}, got shape {list(x.shape)}: its last axis is {x.shape[-1]} wide")
     return x
+
+
+def vectors(name: str, value: object) -> Tensor:
+    """`value` if it is a floating-point tensor of shape `[…, rows, width]`."""
+    expected = "a floating-point tensor of shape [..., rows, width]"
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
+    if not value.dtype.is_floating_point:
+        raise TypeError(f"{name} must be {expected}, got dtype {value.dtype}: {name}.float() makes it one")
+    if value.dim() < 2:
+        raise ValueError(f"{name} must be {expected}, got shape {list(value.shape)}")
+    return value
+
+
+def positions(name: str, value: object, x: Tensor) -> Tensor:
+    """`value` as int64 `[1, seq]` or `[batch, seq]` on the device of `x` `[batch, seq, …]`; None is 0, 1, 2, …"""
+    batch, seq = x.shape[:2]
+    if value is None:
+        return torch.arange(seq, device=x.device)[None]
+    expected = f"an integer tensor of shape [{seq}] or [{batch}, {seq}]"
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
+    if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype == torch.bool:
+        raise TypeError(f"{name} must be {expected}, got dtype {value.dtype}")
+    if value.shape not in ((seq,), (1, seq), (batch, seq)):
+        raise ValueError(f"{name} must be {expected}, got shape {list(value.shape)}")
+    # int64, because offsets are negative too: uint8 would make 255 of -1.
+    return value.to(x.device, torch.int64).reshape(-1, seq)
+
+
+def attention_mask(name: str, value: object, shape: tuple[int, ...]) -> Tensor:
+    """`value` if it is boolean and fits scores of `shape` `[…, queries, keys]`: as many axes, or the last two only."""
+    if not isinstance(value, Tensor) or value.dtype != torch.bool:
+        seen = f"dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{name} must be a boolean tensor (torch.bool), True = may attend, got {seen}. If yours holds "
+                        f"1 for 'may attend' and 0 for 'may not', pass {name}.bool()")
+    fits = value.dim() in (2, len(shape)) and all(
+        have in (1, want) for have, want in zip(reversed(value.shape), reversed(shape), strict=False))
+    if not fits:
+        padding = f"{name}[:, {'None, ' * (len(shape) - 2)}:]"
+        raise ValueError(f"{name} must have shape [queries, keys] = {list(shape[-2:])} or {list(shape)}, an axis of 1 "
+                         f"standing for 'the same for all', got {list(value.shape)}. A padding mask [batch, keys] goes "
+                         f"in as {padding}")
+    return value

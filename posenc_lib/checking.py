@@ -79,8 +79,8 @@ def call(answer: Callable, *arguments: object) -> object:
     try:
         result = answer(*arguments)
     except Exception as error:
-        raise Wrong(f"{calling(answer, *arguments)} stopped with {type(error).__name__}: {error}"
-                    f"{_line_of(answer, error)}") from None
+        raise Wrong(f"{type(error).__name__}: {error}{_line_of(answer, error)}\n"
+                    f"when called as {calling(answer, *arguments)}") from None
     if result is None or result is Ellipsis:
         if _is_stub(answer):
             raise Unanswered
@@ -90,7 +90,8 @@ def call(answer: Callable, *arguments: object) -> object:
 
 def calling(answer: Callable, *arguments: object) -> str:
     """The call as the reader would write it."""
-    return f"{getattr(answer, '__name__', 'answer')}({', '.join(f'{argument}' for argument in arguments)})"
+    shown = (f"tensor {list(argument.shape)}" if hasattr(argument, "shape") else str(argument) for argument in arguments)
+    return f"{getattr(answer, '__name__', 'answer')}({', '.join(shown)})"
 
 
 def numbers(result: object, shape: tuple[int, ...], what: str) -> np.ndarray:
@@ -104,7 +105,7 @@ def numbers(result: object, shape: tuple[int, ...], what: str) -> np.ndarray:
         raise Wrong(f"{what} should be {_kind(shape)}, got shape {list(array.shape)}.{hint}")
     if not np.isfinite(array).all():
         index = tuple(int(axis) for axis in np.argwhere(~np.isfinite(array))[0])
-        raise Wrong(f"{what}{_at(index)} is {array[index]}: every entry should be finite.")
+        raise Wrong(f"{_entry(index)}{what} is {array[index]}: every entry should be finite.")
     return array
 
 
@@ -113,7 +114,7 @@ def agree(seen: np.ndarray, expected: np.ndarray, what: str, explain: Callable[.
     differing = np.argwhere(np.abs(seen - expected) > within)
     if len(differing):
         index = tuple(int(axis) for axis in differing[0])
-        raise Wrong(f"{what}{_at(index)} is {seen[index]:.5f}, expected {expected[index]:.5f}. {explain(*index)}")
+        raise Wrong(f"{_entry(index)}{what} is {seen[index]:.5f}, expected {expected[index]:.5f}. {explain(*index)}")
 
 
 def _is_stub(answer: Callable) -> bool:
@@ -125,8 +126,8 @@ def _is_stub(answer: Callable) -> bool:
     return any(line.partition("#")[0].strip() == "..." for line in lines)
 
 
-def _at(index: tuple[int, ...]) -> str:
-    return f"[{', '.join(map(str, index))}]" if index else ""
+def _entry(index: tuple[int, ...]) -> str:
+    return f"entry [{', '.join(map(str, index))}] of " if index else ""
 
 
 def _kind(shape: tuple[int, ...]) -> str:

@@ -182,6 +182,8 @@ def _error_text(error: Exception) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
     return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 

@@ -111,7 +111,10 @@ class Arrow(Mark):
 
 @dataclass(frozen=True)
 class Text(Mark):
-    """`text` at `(x, y)`, moved by `shift` pixels (right, down); `align` is "left", "center" or "right"."""
+    """`text` at `(x, y)`, moved by `shift` pixels (right, down) and turned by `angle` degrees, counter-clockwise.
+
+    `align` is "left", "center" or "right": the point of the text that stands there.
+    """
 
     x: float
     y: float
@@ -119,17 +122,20 @@ class Text(Mark):
     size: float = 12.0
     align: str = "center"
     shift: tuple[float, float] = (0.0, 0.0)
+    angle: float = 0.0
 
     def svg(self, place: Place) -> str:
         x, y = place([self.x], [self.y])[0] + self.shift
         anchor = {"left": "start", "center": "middle", "right": "end"}[self.align]
+        turned = f' transform="rotate({-self.angle} {x:.1f} {y:.1f})"' if self.angle else ""
         return (f'<text x="{x:.1f}" y="{y + 0.36 * self.size:.1f}" text-anchor="{anchor}" font-size="{self.size}" '
-                f'fill="{self.color}">{html.escape(self.text)}</text>')
+                f'fill="{self.color}"{turned}>{html.escape(self.text)}</text>')
 
     def draw(self, ax: Axes) -> None:
         right, down = (_points(ax, shift) for shift in self.shift)
         ax.annotate(self.text, (self.x, self.y), (right, -down), textcoords="offset points", color=self.color,
-                    ha=self.align, va="center_baseline", fontsize=_points(ax, self.size), annotation_clip=False)
+                    ha=self.align, va="center_baseline", fontsize=_points(ax, self.size), annotation_clip=False,
+                    rotation=self.angle, rotation_mode="anchor", parse_math=False)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from posenc_lib.arguments import float_dtype, positive_number, probability, token_vectors, whole_number
+from posenc_lib.arguments import float_dtype, positions, positive_number, probability, token_vectors, whole_number
+from posenc_lib.position import Position
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
 BLOCK = 64                  # positions that share one exactly computed hand in `sinusoidal_table`
 
@@ -89,17 +90,18 @@ def shift_matrix(offset: int, d_model: int, base: float = 10_000.0) -> Float[Ten
     return torch.block_diag(*blocks)
 
 
-class SinusoidalEncoding(nn.Module):
-    """Adds the encoding of position 0, 1, 2, … to the tokens of a sequence, then drops out.
+class SinusoidalEncoding(Position):
+    """Adds the encoding of positions 0, 1, 2, … to the tokens of a sequence, then drops out.
 
-    `forward(x)` takes and returns `[batch, seq, d_model]` in the dtype of `x`.
+    `embed(x)`, or simply calling it, takes and returns `[batch, seq, d_model]` in the dtype of `x`. Other positions,
+    integers `[seq]` or `[batch, seq]`, are a second argument.
 
     `max_len` is how many rows are kept at hand, not a limit of the formula. The table is a buffer, so it moves with
     the model and is not trained; it is not saved with it (`persistent=False`), because the formula gives it back and
     a model rebuilt with another `max_len` must load an old checkpoint. After `to_empty()` call `reset_parameters()`.
 
     Raises: `TypeError` or `ValueError` naming the argument, for impossible settings, an `x` that is not a
-    floating-point `[batch, seq, d_model]`, or a sequence longer than `max_len`.
+    floating-point `[batch, seq, d_model]`, a sequence longer than `max_len`, or a position outside the table.
     """
 
     table: Float[Tensor, "1 max_len d_model"]
@@ -117,12 +119,23 @@ class SinusoidalEncoding(nn.Module):
         rows = sinusoidal_table(self.max_len, self.d_model, dtype=self.table.dtype)
         self.table.copy_(rows)
 
-    def forward(self, x: Float[Tensor, "batch seq d_model"]) -> Float[Tensor, "batch seq d_model"]:
+    def embed(
+        self, x: Float[Tensor, "batch seq d_model"], position: Int[Tensor, "#batch seq"] | None = None
+    ) -> Float[Tensor, "batch seq d_model"]:
         x = token_vectors("x", x, self.d_model)
-        seq = x.shape[1]
-        if seq > self.max_len:
-            raise ValueError(f"x has {seq} positions but the table has {self.max_len} rows: raise max_len to {seq}")
-        return self.dropout(x + self.table[:, :seq].to(x.dtype))
+        if position is None:
+            seq = x.shape[1]
+            if seq > self.max_len:
+                raise ValueError(f"x has {seq} positions but the table has {self.max_len} rows: raise max_len to {seq}")
+            return self.dropout(x + self.table[:, :seq].to(x.dtype))
+        position = positions("position", position, x)
+        if position.numel() and not 0 <= position.min() <= position.max() < self.max_len:
+            raise ValueError(f"position must be from 0 to {self.max_len - 1}, the table's rows, got "
+                             f"{position.min().item()} to {position.max().item()}")
+        return self.dropout(x + self.table[0, position].to(x.dtype))
+
+    def forward(self, x, position=None):
+        return self.embed(x, position)
 
     def extra_repr(self) -> str:
         return f"d_model={self.d_model}, max_len={self.max_len}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from posenc_lib import frequencies, shift_matrix, sinusoidal_table
-from posenc_lib.explorers import offset, offset_explorer, sinusoid_explorer, why_waves, why_waves_explorer
+from posenc_lib.explorers import offset, offset_explorer, order, sinusoid_explorer, why_waves, why_waves_explorer
 from tests.jupyter_browser import LiveExplorer, Notebook, eventually, jupyterlab
 
 # Each changes the value if the slider does not start at its low end; and the slider ends where there is much to see.
@@ -208,3 +208,53 @@ def test_the_explorer_of_chapter_00_moves(lab):
         assert_key_moves(explorer, name, key, changed)
     assert notebook.errors == []
     notebook.page.close()
+
+
+@pytest.fixture(scope="module")
+def chapter_01(lab):
+    notebook = lab.open("01_ordering_problem")
+    notebook.run_all()
+    return notebook
+
+
+def test_all_cells_of_chapter_01_run(chapter_01):
+    assert_all_ran(chapter_01)
+    assert chapter_01.errors == []
+
+
+def test_a_sentence_is_typed_a_word_moved_and_positions_and_mask_ticked(chapter_01):
+    """Each step by keyboard; the page must show what the explorer's plain function gives for that setting."""
+    explorer = chapter_01.explorer("order_explorer(")
+    keyboard = chapter_01.page.keyboard
+    setting = {"sentence": order.SENTENCE, "word": 1, "place": 5, "positions": False, "causal": False}
+
+    def shows(**changed):
+        before = explorer.picture() if changed else None
+        setting.update(changed)
+
+        def agreed():
+            assert explorer.values().splitlines() == list(order.order_view(**setting).values)
+            assert explorer.picture() != before
+        return lambda: eventually(agreed)
+
+    shows()()
+    settled = shows(word=2)
+    explorer.press("word", "ArrowRight")
+    settled()
+    settled = shows(place=4)
+    explorer.press("moved to", "ArrowLeft")
+    settled()
+    for name, label in [("positions", "positions"), ("causal", "causal mask")]:
+        settled = shows(**{name: True})
+        explorer.output.get_by_role("checkbox", name=label).focus()
+        keyboard.press("Space")
+        settled()
+    assert "DIFFERENT" in explorer.values()
+
+    typed = "<b>dog</b> bites the man"
+    settled = shows(sentence=typed, place=3)
+    explorer.output.locator("input[type=text]").fill(typed)
+    keyboard.press("Enter")
+    settled()
+    assert explorer.output.locator("b").count() == 0 and explorer.alert().count() == 0
+    assert chapter_01.errors == []

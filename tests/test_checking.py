@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_lib import check, sinusoidal_table
+from posenc_lib import attention, check, sinusoidal_table
 from posenc_lib.checking import CHECKS, Verdict
 
 
@@ -34,7 +34,45 @@ def difference_of_angles(before, after):
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
+def heads_by_loop(query, key, value, n_heads):
+    width, rows = query.shape[1] // n_heads, []
+    for q in query:
+        row = []
+        for head in range(n_heads):
+            part = slice(head * width, (head + 1) * width)
+            powers = [math.exp(float(q[part] @ k[part]) / math.sqrt(width)) for k in key]
+            row += sum(power * v[part] for power, v in zip(powers, value, strict=True)).div(sum(powers)).tolist()
+        rows.append(row)
+    return rows
+
+
+def heads_at_once(query, key, value, n_heads):
+    q, k, v = (rows.unflatten(1, (n_heads, -1)).transpose(0, 1) for rows in (query, key, value))
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(0, 1).flatten(1)
+
+
+def heads(query, key, value, n_heads):
+    """As in the chapter."""
+    parts = zip(*(rows.chunk(n_heads, dim=1) for rows in (query, key, value)), strict=True)
+    return torch.cat([attention(*part)[0] for part in parts], dim=1)
+
+
+def heads_divided_by(divisor):
+    def wrong(query, key, value, n_heads):
+        parts = zip(*(rows.chunk(n_heads, dim=1) for rows in (query, key, value)), strict=True)
+        return torch.cat([torch.softmax(q @ k.T / divisor(q, n_heads), 1) @ v for q, k, v in parts], dim=1)
+    return wrong
+
+
+def by_matrix(weights, order):
+    P = torch.eye(len(order), dtype=weights.dtype)[order]
+    return P @ weights @ P.T
+
+
 RIGHT = {
+    "1.1": [heads_by_loop, heads_at_once, heads, lambda q, k, v, n: heads(q.double(), k.double(), v.double(), n).numpy()],
+    "1.2": [lambda w, order: w[order][:, order], by_matrix, lambda w, order: w.numpy()[np.ix_(order, order)],
+            lambda w, order: [[w[i, j] for j in order] for i in order]],
     "0.1": [lambda number: 2 * number, lambda number: number + number, lambda number: torch.tensor(number * 2.0)],
     "2.1": [true_entry, lambda p, j, d: sinusoidal_table(p + 1, d)[p, j],
             lambda p, j, d: np.sin(p / 10_000 ** (2 * (j // 2) / d) + (j % 2) * np.pi / 2),
@@ -45,6 +83,29 @@ RIGHT = {
 
 SIN_COS = (math.sin, math.cos)
 WRONG = {
+    "1.1": [
+        (lambda q, k, v, n: attention(q, k, v)[0], r"two heads are not apart"),
+        (lambda q, k, v, n: heads(q, k, v, n)[:, :6], r"shape \[3, 12\], got shape \[3, 6\]"),
+        (lambda q, k, v, n: heads(q, k, v, n).T, r"looks transposed"),
+        (lambda q, k, v, n: heads(q, k, v, n).flip(1), r"With one head nothing is cut"),
+        (heads_divided_by(lambda q, n: 1), r"With one head nothing is cut"),
+        (heads_divided_by(lambda q, n: math.sqrt(12)), r"divided by √12, the root of the whole width"),
+        (heads_divided_by(lambda q, n: q.shape[1] if n > 1 else math.sqrt(12)), r"divided by 6, not by its root"),
+        (heads_divided_by(lambda q, n: 1 if n > 1 else math.sqrt(12)), r"divided by nothing"),
+        (lambda q, k, v, n: heads(q, k, v.roll(12 // n if n > 1 else 0, 1), n), r"belongs to head 0, which owns"),
+        (lambda q, k, v, n: heads(q, k, v, min(n, 2)), r"heads\(query, key, value, 3\).*belongs to head 0"),
+        (lambda q, k, v, n: attention(q, k, v), r"should be numbers of shape \[3, 12\]"),
+        (lambda q, k, v: attention(q, k, v)[0], r"TypeError"),
+    ],
+    "1.2": [
+        (lambda w, order: w, r"nothing has moved"),
+        (lambda w, order: w[order], r"only the rows have moved"),
+        (lambda w, order: w[:, order], r"only the columns have moved"),
+        (lambda w, order: w[order.argsort()][:, order.argsort()], r"back instead of forward"),
+        (lambda w, order: w[order, order], r"pairs the two lists and takes single entries"),
+        (lambda w, order: w.T[order][:, order], r"how much word 2 attends to word"),
+        (lambda w, order: w.flip(0, 1), r"how much word 2 attends to word 2"),
+    ],
     "0.1": [(lambda number: number, r"is 3, expected 6"), (lambda number: number**2, r"is 9, expected 6"),
             (lambda number: print(end=""), r"returned None. Is a return missing\?")],
     "2.1": [
@@ -58,7 +119,7 @@ WRONG = {
         (lambda p, j, d: math.nan, r"entry\(0, 2, 6\) is nan|<lambda>\(0, 2, 6\) is nan"),
         (lambda p, j, d: [1.0, 2.0], r"one number, got shape \[2\]"),
         (lambda p, j, d: "0.5 radians", r"one number, got '0.5 radians' \(str\)"),
-        (lambda p, j: 0.0, r"stopped with TypeError"),
+        (lambda p, j: 0.0, r"TypeError: .*\nwhen called as <lambda>\(0, 2, 6\)"),
     ],
     "2.2": [
         (lambda k, omega: np.array(turn(k, omega)).T, r"turns the wrong way"),
@@ -76,7 +137,7 @@ WRONG = {
         (lambda a, b: (a * b).view(-1, 2).sum(1), r"is 1.00000, expected 0.00000. The two are the same encoding"),
         (lambda a, b: turned(a, b) * 2, r"shape \[3\], got shape \[6\]"),
         (lambda a, b: torch.atan2(*(b - a).view(-1, 2).T), r"must not depend on p"),
-        (lambda a, b: a + "b", r"stopped with TypeError"),
+        (lambda a, b: a + "b", r"when called as <lambda>\(tensor \[6\], tensor \[6\]\)"),
     ],
 }
 
@@ -119,13 +180,14 @@ def test_an_exception_is_shown_with_the_readers_own_line():
         return math.sin(position * frequency)        # noqa: F821
 
     verdict = check("2.1", entry)
-    assert "entry(0, 2, 6) stopped with NameError: name 'frequency' is not defined" in verdict.message
+    assert "NameError: name 'frequency' is not defined" in verdict.message
+    assert "when called as entry(0, 2, 6)" in verdict.message
     assert "return math.sin(position * frequency)" in verdict.message
 
 
 def test_what_is_no_function_and_unknown_exercises_are_named():
     assert "A function was expected, got 0.5 (float)" in check("2.1", 0.5).message
-    with pytest.raises(ValueError, match=r"there is no exercise '9.9'; there are 0.1, 2.1"):
+    with pytest.raises(ValueError, match=r"there is no exercise '9.9'; there are 0.1, 1.1, 1.2, 2.1"):
         check("9.9", true_entry)
 
 

@@ -44,7 +44,12 @@ def move_explorers(outputs):
         moves = []
         for name, control in explorer.controls.items():
             # Each is a change if the control does not start at its low end; the last leaves much to see.
-            values = getattr(control, "options", None) or (control.min, control.max, control.max - control.step)
+            if isinstance(control.value, str):
+                values = ("dog bites man", "one two three four", "the cat sat down")
+            elif isinstance(control.value, bool):
+                values = (True, False, True)
+            else:
+                values = getattr(control, "options", None) or (control.min, control.max, control.max - control.step)
             for value in values:
                 before = picture_and_values(explorer)
                 control.value = value
@@ -109,7 +114,7 @@ def answer(cell):
 def texts(cell):
     streams = {name: "".join(output.text for output in cell.outputs if output.get("name") == name)
                for name in ("stdout", "stderr")}
-    return streams, [output.data["text/plain"] for output in cell.outputs if "data" in output]
+    return streams, [output.data["text/plain"] for output in cell.outputs if "text/plain" in output.get("data", {})]
 
 
 def test_the_kernel_has_colabs_versions(chapter):

@@ -6,18 +6,33 @@ import re
 import ipywidgets as widgets
 import numpy as np
 import pytest
+import torch
 
 from posenc_lib import frequencies, sinusoidal_table
-from posenc_lib.explorers import offset, offset_explorer, sinusoid, sinusoid_explorer, why_waves, why_waves_explorer
+from posenc_lib.explorers import (
+    offset,
+    offset_explorer,
+    order,
+    order_explorer,
+    sinusoid,
+    sinusoid_explorer,
+    why_waves,
+    why_waves_explorer,
+)
 from posenc_lib.marks import Arrow, Cells, Points, Text
 
-EXPLORERS = [sinusoid_explorer, offset_explorer, why_waves_explorer]
+EXPLORERS = [sinusoid_explorer, offset_explorer, why_waves_explorer, order_explorer]
+SENTENCES = ["the cat sat on the mat", "hello", "a b c d e f g h i j k l", "<i>dog</i> bites $man$ & more"]
 
 
 def grid(control):
     """Every value of a control, or nine of them if there are more."""
     if isinstance(control, widgets.SelectionSlider):
         return list(control.options)
+    if isinstance(control, widgets.Checkbox):
+        return [False, True]
+    if isinstance(control, widgets.Text):
+        return SENTENCES
     values = np.arange(control.min, control.max + control.step, control.step).tolist()
     return sorted({*values[:: max(1, len(values) // 8)], values[0], values[-1]})
 
@@ -59,7 +74,7 @@ def test_a_move_sends_less_than_ten_kilobytes(make):
     sent = []
     for widget in (explorer.picture, explorer.under, explorer.moving):
         widget.observe(lambda change: sent.append(len(change["new"].encode())), "value")
-    for name in ("position", "dimension", "p", "k"):
+    for name in ("position", "dimension", "p", "k", "word", "place"):
         for value in grid(explorer.controls[name]) if name in explorer.controls else []:
             sent.clear()
             explorer.controls[name].value = value
@@ -137,3 +152,60 @@ def test_why_waves_tells_the_truth_in_each_row():
             assert re.search(rf"√{flips} = {math.sqrt(flips):.3f}: {flips} digits? flip", binary)
         step = math.sqrt(sum(2 - 2 * math.cos(speed) for speed in why_waves.SPEEDS))
         assert f"{step:.3f}, the same everywhere" in hands
+
+
+def test_order_moves_a_word_and_keeps_the_others_in_order():
+    for length in (1, 2, 5):
+        for word, place in itertools.product(range(length), repeat=2):
+            new = order.moved(length, word, place)
+            assert new[place] == word and sorted(new) == list(range(length))
+            assert [number for number in new if number != word] == sorted(set(range(length)) - {word})
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_order_without_positions_and_mask_the_output_only_moves_along(sentence):
+    count = len(order.words_of(sentence))
+    for word, place in itertools.product(range(count), repeat=2):
+        view = order.order_view(sentence, word, place, False, False)
+        assert "EQUAL" in view.values[-1]
+        weights_apart, apart = (float(line.split()[-1]) for line in view.values[2:4])
+        assert weights_apart < 1e-12 and apart < 1e-12
+
+
+@pytest.mark.parametrize(("positions", "causal"), [(True, False), (False, True), (True, True)])
+def test_order_with_positions_or_mask_the_order_is_noticed(positions, causal):
+    view = order.order_view("the cat sat on the mat", 1, 5, positions, causal)
+    assert "DIFFERENT" in view.values[-1] and float(view.values[3].split()[-1]) > 1e-2
+    unmoved = order.order_view("the cat sat on the mat", 2, 2, positions, causal)
+    assert "EQUAL" in unmoved.values[-1]
+
+
+def test_order_shows_the_layers_own_numbers():
+    words = ("dog", "bites", "man")
+    weights, output = order.attend(words, True, True)
+    x = torch.stack([order.embedding(word) for word in words]) + sinusoidal_table(3, 16, dtype=torch.float64)
+    layer = order.layer()
+    query, key, value = (part(x) for part in (layer.to_query, layer.to_key, layer.to_value))
+    scores = (query @ key.T / 4).masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf)
+    np.testing.assert_allclose(weights, scores.softmax(1).detach(), atol=1e-12)
+    np.testing.assert_allclose(output, layer.to_output(scores.softmax(1) @ value).detach(), atol=1e-12)
+    view = order.order_view("dog bites man", 0, 2, True, True)
+    cells = [mark for mark in view.under if isinstance(mark, Cells)]
+    np.testing.assert_allclose((cells[0].values + 1) / 2, weights, atol=1e-12)
+    np.testing.assert_array_equal(cells[1].values, output)
+
+
+def test_order_takes_what_is_typed_as_text_and_says_when_nothing_is():
+    explorer = order_explorer()
+    explorer.controls["sentence"].value = "<img src=x onerror=alert(1)> two"
+    assert "<img" not in explorer.moving.value + explorer.under.value and "two" in explorer.moving.value
+    explorer.controls["sentence"].value = "  "
+    assert "sentence has no word: type at least one" in explorer.moving.value
+    explorer.controls["sentence"].value = "猫 two three"
+    assert "猫 two three" in explorer.moving.value and explorer.controls["word"].max == 2
+
+
+def test_order_repeated_words_have_equal_rows():
+    weights, output = order.attend(tuple("the cat sat on the mat".split()), False, False)
+    np.testing.assert_allclose(output[0], output[4], atol=1e-12)
+    np.testing.assert_allclose(weights[0], weights[4], atol=1e-12)

@@ -70,7 +70,7 @@ def turning_block(answer: Callable) -> str:
 @exercise("2.3")
 def angles_turned(answer: Callable) -> str:
     def asked(p: int, k: int, d_model: int) -> tuple[np.ndarray, str]:
-        what = f"turned(PE({p}), PE({p + k})) at d_model = {d_model}"
+        what = f"turned(PE({p}), PE({p + k})), d_model = {d_model},"
         return numbers(call(answer, encoding(p, d_model), encoding(p + k, d_model)), (d_model // 2,), what), what
 
     seen, what = asked(7, 0, 6)

@@ -31,7 +31,7 @@ def hand(angle: float, *, panel: int, color: str = BLUE, length: float = 1.0, wi
 
 
 def arc(start: float, turn: float, *, panel: int, color: str, radius: float = 0.45) -> Line:
-    """The way of a hand from angle `start` through `turn` radians; full turns lie on one another."""
-    shown = math.copysign(min(abs(turn), 2 * math.pi), turn)
-    angle = start + np.linspace(0, shown, max(2, math.ceil(abs(shown) * 12)))
-    return Line(radius * np.cos(angle), radius * np.sin(angle), panel=panel, color=color)
+    """The way of a hand from angle `start` through `turn` radians; more than a full turn is a spiral."""
+    turned = np.linspace(0, turn, max(2, math.ceil(abs(turn) * 5)))
+    reach = radius + 0.08 * np.maximum(np.abs(turned) - 2 * math.pi, 0) / (2 * math.pi)
+    return Line(reach * np.cos(start + turned), reach * np.sin(start + turned), panel=panel, color=color)

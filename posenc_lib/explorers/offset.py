@@ -51,7 +51,6 @@ def offset_view(p: int, k: int) -> View:
     offsets = np.arange(-REACH, REACH + 1)
     marks += [Points(np.arange(D_MODEL), there, panel=ENTRIES, color=BLUE, size=7),
               Points(np.arange(D_MODEL), moved, panel=ENTRIES, color=ORANGE, size=14, hollow=True),
-              Line(offsets, products, panel=SIMILARITY, color=BLUE),
               Line([k, k], [-0.4, products[REACH + k]], panel=SIMILARITY, color=ORANGE, width=1, dashed=True),
               Points([k], [products[REACH + k]], panel=SIMILARITY, color=ORANGE, size=10)]
     product = float(products[REACH + k])
@@ -62,7 +61,7 @@ def offset_view(p: int, k: int) -> View:
         f"largest difference of the last two: {error:.0e}",
         f"PE(p)·PE(p + k) = cos kω_{{0}} + … + cos kω_{{{PAIRS - 1}}} = {product:.4f}".replace("-", "−"),
     ], (f"From position {p} to {p + k}: each pair's hand turns by its own angle; PE(p + k) and M_k PE(p) coincide; the "
-        f"dot product is {product:.4f}."))
+        f"dot product is {product:.4f}."), [Line(offsets, products, panel=SIMILARITY, color=BLUE)])
 
 
 def _row(entries: torch.Tensor) -> str:

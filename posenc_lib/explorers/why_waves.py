@@ -36,7 +36,10 @@ def background() -> Figure:
     binary.set_yticklabels([str(2**bit) for bit in range(BITS)])
     binary.set(ylabel="digit worth", title="binary digits")
     binary.text(LAST + 1, 0, "  ")                                      # room for the digits of the chosen position
-    clock.face(waves, "hands, radians a step")
+    clock.face(waves, "hands, radians a step", labels=False)
+    turn = np.linspace(0, 2 * np.pi, 121)
+    for _, length in HANDS[1:]:
+        waves.plot(length * np.cos(turn), length * np.sin(turn), color=GREY, linewidth=0.5)
     return figure
 
 
