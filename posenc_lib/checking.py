@@ -90,7 +90,7 @@ def call(answer: Callable, *arguments: object) -> object:
 
 def calling(answer: Callable, *arguments: object) -> str:
     """The call as the reader would write it."""
-    shown = (f"tensor {list(argument.shape)}" if hasattr(argument, "shape") else str(argument) for argument in arguments)
+    shown = (f"tensor {list(each.shape)}" if hasattr(each, "shape") else str(each) for each in arguments)
     return f"{getattr(answer, '__name__', 'answer')}({', '.join(shown)})"
 
 

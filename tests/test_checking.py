@@ -70,7 +70,8 @@ def by_matrix(weights, order):
 
 
 RIGHT = {
-    "1.1": [heads_by_loop, heads_at_once, heads, lambda q, k, v, n: heads(q.double(), k.double(), v.double(), n).numpy()],
+    "1.1": [heads_by_loop, heads_at_once, heads,
+            lambda q, k, v, n: heads(q.double(), k.double(), v.double(), n).numpy()],
     "1.2": [lambda w, order: w[order][:, order], by_matrix, lambda w, order: w.numpy()[np.ix_(order, order)],
             lambda w, order: [[w[i, j] for j in order] for i in order]],
     "0.1": [lambda number: 2 * number, lambda number: number + number, lambda number: torch.tensor(number * 2.0)],
