@@ -4,6 +4,7 @@ Vaswani et al. 2017, "Attention Is All You Need", section 3.2. Order enters thro
 """
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING
 
@@ -58,18 +59,25 @@ def attention_weights(
 ) -> Float[Tensor, "... queries keys"]:
     """How much each query takes from each key: rows of softmax(q kᵀ / √d + bias), in the dtype of `query`.
 
-    Scores are float32 at least, so that half precision does not overflow.
+    Scores are float32 at least, under autocast too, so that half precision does not overflow.
     """
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(f"query and key must be equally wide, got {query.shape[-1]} and {key.shape[-1]}")
     wide = torch.promote_types(query.dtype, torch.float32)
-    scores = query.to(wide) @ key.to(wide).mT / math.sqrt(query.shape[-1]) + bias
+    with _without_autocast(query.device):
+        scores = query.to(wide) @ key.to(wide).mT / math.sqrt(query.shape[-1]) + bias
     if mask is None:
         return scores.softmax(-1).to(query.dtype)
     may = attention_mask("mask", mask, scores.shape).to(scores.device)
     # The lowest finite number, not -inf: a row without any True would become NaN. It becomes 0 in the second step.
     weights = scores.masked_fill(~may, torch.finfo(wide).min).softmax(-1)
     return weights.masked_fill(~may, 0.0).to(query.dtype)
+
+
+def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager:
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return contextlib.nullcontext()
 
 
 class MultiHeadAttention(nn.Module):
@@ -129,7 +137,11 @@ class MultiHeadAttention(nn.Module):
 
         q, k, v = self.split(self.to_query(query)), self.split(self.to_key(key)), self.split(self.to_value(value))
         q, k = self.position.rotate(q, k, query_position, key_position)                          # door 2
-        weights = attention_weights(q, k, mask, self.position.score(q, query_position, key_position))   # door 3
+        score = self.position.score(q, query_position, key_position)                             # door 3
+        if isinstance(score, Tensor) and score.dim() != 4:  # [batch, queries, keys] could pass for [heads, …]
+            raise ValueError(f"score of {type(self.position).__name__} must have the four axes [batch, heads, queries, "
+                             f"keys], each of which may be 1, got shape {list(score.shape)}")
+        weights = attention_weights(q, k, mask, score)
         taken = self.dropout(weights)
         heads = taken @ v + self.position.value(taken, query_position, key_position)             # door 3, second half
         return self.to_output(heads.transpose(1, 2).flatten(2)), weights

@@ -24,44 +24,70 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """Sentences of token numbers, one class each; the last fifth of them is kept for testing."""
+    """Sentences of token numbers with one class each; the last fifth of them is kept for testing.
+
+    They come in twins: sentences 2i and 2i + 1 have the same words, and opposite classes. Who does not see the order
+    gives both the same answer, and so is right on exactly half of them.
+    """
 
     tokens: Int[Tensor, "sentences seq"]
     target: Int[Tensor, " sentences"]
     vocabulary: int
-    classes: int
+    classes: int = 2
 
     @property
     def boundary(self) -> int:
-        return len(self.tokens) * 4 // 5
+        """The number of sentences to train on; twins are on one side of it."""
+        return len(self.tokens) * 4 // 5 // 2 * 2
 
 
 def which_came_first(seed: int, *, length: int = 8, vocabulary: int = 12, sentences: int = 2000) -> Task:
     """Tokens 0 and 1 stand once each among others: class 0 if 0 comes before 1, class 1 if after it.
 
-    Raises: `ValueError` for a length that cannot hold both, a vocabulary without others, or under 10 sentences.
+    Raises: `ValueError` for a length that cannot hold both, a vocabulary without others, or a number of sentences that
+    is odd or below 10.
     """
     length, vocabulary = whole_number("length", length, at_least=2), whole_number("vocabulary", vocabulary, at_least=3)
-    sentences = whole_number("sentences", sentences, at_least=10)
+    pairs = _pairs(sentences)
     random = torch.Generator().manual_seed(whole_number("seed", seed))
-    tokens = torch.randint(2, vocabulary, (sentences, length), generator=random)
-    places = torch.rand(sentences, length, generator=random).argsort(1)[:, :2]          # two different places
-    tokens.scatter_(1, places, torch.tensor([0, 1]).expand(sentences, 2))
-    return Task(tokens, (places[:, 0] > places[:, 1]).long(), vocabulary, 2)
+    tokens = torch.randint(2, vocabulary, (pairs, length), generator=random)
+    places = torch.rand(pairs, length, generator=random).argsort(1)[:, :2]              # two different places
+    twins = [tokens.scatter(1, places, torch.tensor(both).expand(pairs, 2)) for both in ([0, 1], [1, 0])]
+    zero_is_later = places[:, 0] > places[:, 1]
+    return Task(_in_turn(*twins), _in_turn(zero_is_later, ~zero_is_later).long(), vocabulary)
 
 
-def who_did_it(seed: int, *, names: int = 6, verbs: int = 4, sentences: int = 2000) -> Task:
-    """Sentences *name verb name* with two different names: class 0 if the lower number does it, 1 if the higher.
+def who_did_it(seed: int, *, names: int = 20, verbs: int = 10, sentences: int = 2000) -> Task:
+    """Sentences *name verb name*, all different: class 0 if the name with the lower number does it, 1 if the higher.
 
-    Raises: `ValueError` for fewer than two names, no verb, or under 10 sentences.
+    Names are the numbers from 0, verbs those that follow. The two names of a sentence are different.
+
+    Raises: `ValueError` for fewer than two names, no verb, or a number of sentences that is odd, below 10 or more
+    than there are.
     """
     names, verbs = whole_number("names", names, at_least=2), whole_number("verbs", verbs, at_least=1)
-    sentences = whole_number("sentences", sentences, at_least=10)
+    pairs = _pairs(sentences)
     random = torch.Generator().manual_seed(whole_number("seed", seed))
-    who = torch.rand(sentences, names, generator=random).argsort(1)[:, :2]
-    verb = names + torch.randint(verbs, (sentences, 1), generator=random)
-    tokens = torch.cat([who[:, :1], verb, who[:, 1:]], 1)
-    return Task(tokens, (who[:, 0] > who[:, 1]).long(), names + verbs, 2)
+    every = torch.cartesian_prod(torch.arange(names), torch.arange(names, names + verbs), torch.arange(names))
+    every = every[every[:, 0] < every[:, 2]]                                            # one of each two twins
+    if pairs > len(every):
+        raise ValueError(f"sentences must be at most {2 * len(every)}, as many as {names} names and {verbs} verbs "
+                         f"make, got {sentences}")
+    lower_does_it = every[torch.randperm(len(every), generator=random)[:pairs]]
+    zeros = torch.zeros(pairs, dtype=torch.long)
+    return Task(_in_turn(lower_does_it, lower_does_it.flip(1)), _in_turn(zeros, zeros + 1), names + verbs)
+
+
+def _pairs(sentences: object) -> int:
+    sentences = whole_number("sentences", sentences, at_least=10)
+    if sentences % 2:
+        raise ValueError(f"sentences must be an even number, since they come in twins, got {sentences}")
+    return sentences // 2
+
+
+def _in_turn(first: Tensor, second: Tensor) -> Tensor:
+    """Row 0 of the first, row 0 of the second, row 1 of the first, …"""
+    return torch.stack([first, second], 1).flatten(0, 1)
 
 
 class SentenceReader(nn.Module):
@@ -96,7 +122,7 @@ def train(make_model: Callable[[], nn.Module], task: Task, *, seed: int, steps: 
     device = torch.device(device) if device is not None else pick_device()
     tokens, target = task.tokens.to(device), task.target.to(device)
     history = []
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(whole_number("seed", seed))
         model = make_model().to(device).train()
         optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)

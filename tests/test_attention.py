@@ -161,7 +161,8 @@ def test_a_query_that_may_attend_to_nothing_takes_nothing(dtype, shape):
     alone = nothing.all(1)                                                    # no head of this query sees anything
     bias = layer.to_output.bias.expand(int(alone.sum()), 6)
     torch.testing.assert_close(output[alone], bias, rtol=0, atol=0)
-    output.square().sum().backward()
+    with torch.autograd.set_detect_anomaly(True):                             # no NaN on the way back either
+        output.square().sum().backward()
     gradients = [query.grad, key.grad, *(weight.grad for weight in layer.parameters())]
     assert all(gradient.isfinite().all() for gradient in gradients)
     assert (query.grad[alone] == 0).all()
@@ -203,7 +204,7 @@ class Listening(Position):
 
     def __init__(self):
         super().__init__()
-        self.doors, self.weights = [], None
+        self.doors, self.positions, self.weights = [], None, None
 
     def embed(self, x, position=None):
         self.doors.append("embed")
@@ -211,6 +212,7 @@ class Listening(Position):
 
     def rotate(self, query, key, query_position, key_position):
         self.doors.append("rotate")
+        self.positions = query_position, key_position
         return query, key
 
     def score(self, query, query_position, key_position):
@@ -240,9 +242,10 @@ def test_dropout_only_in_training_and_on_the_weights_that_are_used():
 
 def test_mask_and_positions_may_come_from_the_processor():
     """Masks and positions are often made without a device; `meta` stands for a GPU here."""
-    layer, x = MultiHeadAttention(8, 2).to("meta"), torch.zeros(2, 3, 8, device="meta")
+    heard = Listening()
+    layer, x = MultiHeadAttention(8, 2, heard).to("meta"), torch.zeros(2, 3, 8, device="meta")
     output, weights = layer(x, mask=causal_mask(3), query_position=torch.arange(3))
-    assert output.device.type == weights.device.type == "meta"
+    assert all(seen.device.type == "meta" for seen in (output, weights, *heard.positions))
 
 
 # Bad input
@@ -408,3 +411,20 @@ def test_gradients_are_those_of_torch(seed):
     theirs(other, other, other, attn_mask=~mask)[0].square().sum().backward()
     torch.testing.assert_close(mine.grad, other.grad, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(ours.to_output.weight.grad, theirs.out_proj.weight.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast_does_not_overflow_either(dtype):
+    query, key = (torch.full((1, 3, 64), 300.0, requires_grad=True) for _ in range(2))
+    with torch.autocast("cpu", dtype):
+        output, weights = attention(query, key, torch.ones(1, 3, 64))
+    assert output.isfinite().all() and torch.allclose(weights.float(), torch.full((1, 3, 3), 1 / 3), atol=1e-3)
+
+
+def test_a_score_without_its_four_axes_is_refused():
+    class Flat(Position):
+        def score(self, query, query_position, key_position):
+            return torch.zeros(2, 5, 5)                             # [batch, queries, keys], and there are two heads
+
+    with pytest.raises(ValueError, match=r"score of Flat must have the four axes .* got shape \[2, 5, 5\]"):
+        MultiHeadAttention(8, 2, position=Flat())(torch.zeros(2, 5, 8))

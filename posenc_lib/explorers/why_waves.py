@@ -89,4 +89,4 @@ def why_waves_view(position: int) -> View:
 
 
 def why_waves_explorer() -> Explorer:
-    return Explorer(background, why_waves_view, position=slider(0, LAST, 7))
+    return Explorer(background, why_waves_view, position=slider(0, LAST, 6))
