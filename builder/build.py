@@ -50,7 +50,7 @@ def is_current(target, notebook):
         return False
     try:
         stored = nbformat.reads(target.read_text(encoding="utf-8"), as_version=4)
-    except ValueError:  # not a notebook, as after a merge with conflicts
+    except (ValueError, AttributeError, TypeError, nbformat.ValidationError):  # no notebook, as after a merge
         return False
     expected = deepcopy(notebook)
     number_cells(expected)

@@ -12,7 +12,7 @@ def whole_number(name: str, value: object, at_least: int | None = None) -> int:
     """`value` as an `int`. A float, a string or a bool is a `TypeError`, a number below `at_least` a `ValueError`."""
     expected = "a whole number" if at_least is None else f"a whole number of at least {at_least}"
     try:
-        if isinstance(value, bool):
+        if _is_truth_value(value):
             raise TypeError
         number = operator.index(value)
     except TypeError:
@@ -24,9 +24,7 @@ def whole_number(name: str, value: object, at_least: int | None = None) -> int:
 
 def positive_number(name: str, value: object) -> float:
     """`value` as a finite `float` above 0."""
-    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a positive number, got {value!r} ({type(value).__name__})")
-    number = float(value)
+    number = _number(name, value, "a positive, finite number")
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be a positive, finite number, got {value!r}")
     return number
@@ -34,12 +32,23 @@ def positive_number(name: str, value: object) -> float:
 
 def probability(name: str, value: object) -> float:
     """`value` as a `float` from 0 up to, but not including, 1."""
-    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number from 0 to below 1, got {value!r} ({type(value).__name__})")
-    number = float(value)
+    number = _number(name, value, "a number from 0 to below 1")
     if not 0 <= number < 1:
-        raise ValueError(f"{name} must be from 0 to below 1, got {value!r}")
+        raise ValueError(f"{name} must be a number from 0 to below 1, got {value!r}")
     return number
+
+
+def _number(name: str, value: object, expected: str) -> float:
+    try:
+        if _is_truth_value(value) or isinstance(value, str):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise TypeError(f"{name} must be {expected}, got {value!r} ({type(value).__name__})") from None
+
+
+def _is_truth_value(value: object) -> bool:
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
 
 
 def float_dtype(name: str, value: object) -> torch.dtype:
@@ -72,7 +81,7 @@ def vectors(name: str, value: object) -> Tensor:
         raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
     if not value.dtype.is_floating_point:
         raise TypeError(f"{name} must be {expected}, got dtype {value.dtype}: {name}.float() makes it one")
-    if value.dim() < 2:
+    if value.dim() < 2 or value.shape[-1] == 0:
         raise ValueError(f"{name} must be {expected}, got shape {list(value.shape)}")
     return value
 
@@ -90,7 +99,8 @@ def positions(name: str, value: object, x: Tensor) -> Tensor:
     if value.shape not in ((seq,), (1, seq), (batch, seq)):
         raise ValueError(f"{name} must be {expected}, got shape {list(value.shape)}")
     # int64, because offsets are negative too: uint8 would make 255 of -1.
-    return value.to(x.device, torch.int64).reshape(-1, seq)
+    value = value.to(x.device, torch.int64)
+    return value if value.dim() == 2 else value[None]
 
 
 def attention_mask(name: str, value: object, shape: tuple[int, ...]) -> Tensor:
@@ -102,8 +112,7 @@ def attention_mask(name: str, value: object, shape: tuple[int, ...]) -> Tensor:
     fits = value.dim() in (2, len(shape)) and all(
         have in (1, want) for have, want in zip(reversed(value.shape), reversed(shape), strict=False))
     if not fits:
-        padding = f"{name}[:, {'None, ' * (len(shape) - 2)}:]"
+        padding = f". A padding mask [batch, keys] goes in as {name}[:, {'None, ' * (len(shape) - 2)}:]"
         raise ValueError(f"{name} must have shape [queries, keys] = {list(shape[-2:])} or {list(shape)}, an axis of 1 "
-                         f"standing for 'the same for all', got {list(value.shape)}. A padding mask [batch, keys] goes "
-                         f"in as {padding}")
+                         f"standing for 'the same for all', got {list(value.shape)}{padding * (len(shape) > 2)}")
     return value

@@ -42,6 +42,8 @@ def attention(
     """
     for name, x in (("query", query), ("key", key), ("value", value)):
         vectors(name, x)
+        if x.dtype != query.dtype:
+            raise TypeError(f"{name} must have the dtype of query, {query.dtype}, got {x.dtype}")
         if x.shape[:-2] != query.shape[:-2]:
             raise ValueError(f"{name} must have the leading axes of query, {list(query.shape[:-2])}, "
                              f"got {list(x.shape[:-2])}")
@@ -84,14 +86,16 @@ class MultiHeadAttention(nn.Module):
     """Attention in `n_heads` parts of the width, each with its own view of the tokens.
 
     `forward(query, key, value)` takes `[batch, seq, d_model]` and returns the output, as wide, and the weights
-    `[batch, heads, queries, keys]`. `key` and `value` default to `query`: self-attention. `position` is the scheme
-    whose doors 2 and 3 are opened here; door 1 is opened once, before the first layer, by whoever owns the embedding.
+    `[batch, heads, queries, keys]`. `key` defaults to `query` (self-attention) and `value` to `key`. `position` is the
+    scheme whose doors 2 and 3 are opened here; door 1 is opened once, before the first layer, by whoever owns the
+    embedding.
 
     `mask` is True where a query may attend: `[queries, keys]` (two axes are always these), or four axes, `[batch,
     heads, queries, keys]`, each of which may be 1. A query that may attend to nothing has weights 0, and of its
     output only the bias of `to_output` remains.
 
-    `query_position` and `key_position` are integers `[seq]` or `[batch, seq]` and default to 0, 1, 2, …
+    `query_position` and `key_position` are integers `[seq]` or `[batch, seq]` and default to 0, 1, 2, …, each
+    by itself: who gives the queries of self-attention other positions gives them to the keys too.
 
     `dropout` acts in training, on the weights that are used; those that are returned are without it.
 
@@ -109,7 +113,8 @@ class MultiHeadAttention(nn.Module):
             raise TypeError(f"position must be a Position or None, got {type(position).__name__}")
         dropout = probability("dropout", dropout)
         self.position = Position() if position is None else position
-        self.to_query, self.to_key, self.to_value, self.to_output = (nn.Linear(d_model, d_model) for _ in range(4))
+        self.to_query, self.to_key, self.to_value, self.to_output = (
+            nn.Linear(self.d_model, self.d_model) for _ in range(4))
         self.dropout = nn.Dropout(dropout)
 
     def forward(

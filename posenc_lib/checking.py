@@ -97,8 +97,11 @@ def calling(answer: Callable, *arguments: object) -> str:
 def numbers(result: object, shape: tuple[int, ...], what: str) -> np.ndarray:
     """`result` (a number, list, array or tensor) as float64 if it has `shape`; else `Wrong` says what `what` was."""
     try:
-        array = np.asarray(result.detach().cpu() if hasattr(result, "detach") else result, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = np.asarray(result.detach().cpu().double() if hasattr(result, "detach") else result)
+        if array.dtype.kind not in "biuf":                       # text and complex numbers convert, but are no answer
+            raise TypeError
+        array = array.astype(np.float64)
+    except Exception:
         raise Wrong(f"{what} should be {_kind(shape)}, got {_seen(result)}.") from None
     if array.shape != shape:
         hint = " It looks transposed." if array.shape == shape[::-1] and len(shape) > 1 else ""

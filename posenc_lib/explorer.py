@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import numbers
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +72,11 @@ class Explorer:
                 raise TypeError(f"{name} must be a widget with a value, such as slider(0, 10), got {control!r}")
             control.description = control.description or name.replace("_", " ")
         self.background, self.compute, self.controls, self.limits = background, compute, controls, dict(limits or {})
-        figure = background()
+        for name in self.limits:
+            if not hasattr(controls.get(name), "max"):
+                raise ValueError(f"limits names {name!r}, which is no slider with a largest value")
+        with figures.book_style():
+            figure = background()
         self.panels = Panels(figure)
         self.picture = widgets.HTML(_still_picture(figures.png(figure)), layout=STACKED)
         self.under = widgets.HTML(layout=STACKED)
@@ -95,23 +100,26 @@ class Explorer:
         try:
             self._update()
         except Exception as error:
-            self.moving.value = self._picture_and_text(self.view, _error_text(error))
+            self.moving.value = self._picture_and_text(self.view, _error_text(self.compute, error))
         finally:
             self._moving = False
 
     def still(self) -> bytes:
         """The picture as a PNG drawn by matplotlib, with the exact values below it: what a saved notebook shows."""
-        figure = self.background()
-        Panels(figure)                                      # the same settled layout as the live picture
-        for mark in (*self.view.under, *self.view.marks):
-            mark.draw(figure.axes[mark.panel])
-        lines = [self.state, *(_plain(line) for line in self.view.values)]
-        return _stacked(figures.png(figure), figures.png(_page(lines, figure)))
+        with figures.book_style():
+            figure = self.background()
+            Panels(figure)                                  # the same settled layout as the live picture
+            for mark in (*self.view.under, *self.view.marks):
+                mark.draw(figure.axes[mark.panel])
+            lines = [self.state, *(_plain(line) for line in self.view.values)]
+            return _stacked(figures.png(figure), figures.png(_page(lines, figure)))
 
     def _update(self) -> None:
         for name, limit in self.limits.items():
             self.controls[name].max = limit(**self.setting())
         view = self.compute(**self.setting())
+        if not isinstance(view, View):
+            raise TypeError(f"{self.compute.__name__} must return a View, got {type(view).__name__}")
         moving = self._picture_and_text(view, _values_text(view.values))
         if view.under is not self.view.under:
             self.under.value = self._layer(view.under, 'aria-hidden="true"')
@@ -148,9 +156,11 @@ def slider(low: float, high: float, start: float | None = None, *, step: float |
            label: str = "") -> widgets.ValueWidget:
     """A slider from `low` to `high`; whole numbers if both ends are, and no `step` says otherwise."""
     start = low if start is None else start
+    if not low <= high:
+        raise ValueError(f"low must not be above high, got {low} and {high}")
     if not low <= start <= high:
         raise ValueError(f"start must lie between {low} and {high}, got {start}")
-    whole = all(isinstance(number, int) for number in (low, high, start)) and not isinstance(step, float)
+    whole = all(isinstance(number, numbers.Integral) for number in (low, high, start, step or 1))
     kind, step = (widgets.IntSlider, step or 1) if whole else (widgets.FloatSlider, step or (high - low) / 100)
     return kind(min=low, max=high, value=start, step=step, description=label, **SLIDER_LOOK)
 
@@ -173,8 +183,11 @@ def _values_text(lines: Sequence[str]) -> str:
     return f'<pre aria-live="polite" style="margin:0 8px;white-space:pre-wrap;{MONOSPACE}">{text}</pre>'
 
 
-def _error_text(error: Exception) -> str:
-    where = traceback.extract_tb(error.__traceback__)[-1]
+def _error_text(compute: Callable, error: Exception) -> str:
+    """The error and the line of the file or cell of `compute` that it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own_file = getattr(getattr(compute, "__code__", None), "co_filename", None)
+    where = next((frame for frame in reversed(frames) if frame.filename == own_file), frames[-1])
     text = f"{type(error).__name__}: {error}\nin {where.name}, line {where.lineno}: {where.line}"
     style = f"margin:4px 8px;padding:6px;border-left:4px solid {figures.RED};white-space:pre-wrap;{MONOSPACE}"
     text += "\nThe picture shows the last setting that worked."

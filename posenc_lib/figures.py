@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+import matplotlib.style
 import numpy as np
 from IPython.display import display
 from matplotlib.axes import Axes
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 # Okabe and Ito's palette: told apart with every common kind of colour blindness.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#6B6B6B",
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#6B6B6B",
 )
 DIVERGING = "RdBu_r"            # for values on both sides of 0: white is 0
 SEQUENTIAL = "Blues"            # for values on one side
@@ -32,7 +33,8 @@ STYLE = {
     "axes.prop_cycle": mpl.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY]),
     "lines.linewidth": 1.8,
 }
-book_style = functools.partial(mpl.rc_context, STYLE)      # as a context or, called, as a decorator
+# As a context or, called, as a decorator. From matplotlib's defaults, whatever a reader has set for other figures.
+book_style = functools.partial(mpl.style.context, ["default", STYLE])
 
 
 def blank(height: float = 3.2, width: float = 9.2) -> Figure:

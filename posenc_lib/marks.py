@@ -10,6 +10,7 @@ import base64
 import functools
 import html
 import io
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -51,9 +52,11 @@ class Line(Mark):
     clipped: ClassVar[bool] = True
 
     def svg(self, place: Place) -> str:
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in place(self.x, self.y))
         dash = ' stroke-dasharray="5 4"' if self.dashed else ""
-        return f'<polyline points="{points}" fill="none" stroke="{self.color}" stroke-width="{self.width}"{dash}/>'
+        style = f'fill="none" stroke="{self.color}" stroke-width="{self.width}"{dash}'
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in place(self.x, self.y))
+        runs = re.split(r"\S*(?:nan|inf)\S*", points)                    # a point that is no number leaves a gap
+        return "".join(f'<polyline points="{run.strip()}" {style}/>' for run in runs if run.strip())
 
     def draw(self, ax: Axes) -> None:
         dashes = {"dashes": (5 / self.width, 4 / self.width)} if self.dashed else {}
@@ -73,7 +76,7 @@ class Points(Mark):
         fill = "none" if self.hollow else self.color
         style = f'fill="{fill}" stroke="{self.color}" stroke-width="1.5"'
         return "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{self.size / 2}" {style}/>'
-                       for x, y in place(self.x, self.y))
+                       for x, y in place(self.x, self.y) if np.isfinite(x + y))
 
     def draw(self, ax: Axes) -> None:
         ax.plot(self.x, self.y, "o", color=self.color, markersize=_points(ax, self.size), clip_on=False,
@@ -140,7 +143,7 @@ class Text(Mark):
 
 @dataclass(frozen=True)
 class Cells(Mark):
-    """`values` `[rows, columns]` as coloured cells from −`limit` to `limit`, row 0 on top, inside `extent`.
+    """`values` `[rows, columns]` as cells coloured from `low` to `high`, row 0 on top, inside `extent`.
 
     `extent` is (left, right, bottom, top) in data coordinates; by default cell centres are whole numbers, as in
     `imshow`. The picture sent has one pixel a cell and is enlarged by the browser.
@@ -148,7 +151,8 @@ class Cells(Mark):
 
     values: np.ndarray
     extent: tuple[float, float, float, float] | None = None
-    limit: float = 1.0
+    low: float = -1.0
+    high: float = 1.0
     colors: str = DIVERGING
     clipped: ClassVar[bool] = True
 
@@ -156,13 +160,15 @@ class Cells(Mark):
         left, right, bottom, top = self._extent()
         (x0, y0), (x1, y1) = place([left, right], [top, bottom])
         values = np.ascontiguousarray(self.values, dtype=np.float32)
-        href = _cell_picture(values.tobytes(), values.shape, self.limit, self.colors)
+        if x1 < x0 or y1 < y0:
+            raise ValueError(f"extent must be (left, right, bottom, top) as the panel shows them, got {self._extent()}")
+        href = _cell_picture(values.tobytes(), values.shape, self.low, self.high, self.colors)
         return (f'<image x="{x0:.1f}" y="{y0:.1f}" width="{x1 - x0:.1f}" height="{y1 - y0:.1f}" '
                 f'preserveAspectRatio="none" style="image-rendering:pixelated" href="{href}"/>')
 
     def draw(self, ax: Axes) -> None:
         x, y = ax.get_xlim(), ax.get_ylim()
-        ax.imshow(self.values, extent=self._extent(), cmap=self.colors, vmin=-self.limit, vmax=self.limit,
+        ax.imshow(self.values, extent=self._extent(), cmap=self.colors, vmin=self.low, vmax=self.high,
                   aspect="auto", interpolation="nearest")
         ax.set(xlim=x, ylim=y)
 
@@ -172,9 +178,9 @@ class Cells(Mark):
 
 
 @functools.lru_cache(maxsize=64)      # a heat map stays the same while another slider moves
-def _cell_picture(values: bytes, shape: tuple[int, int], limit: float, colors: str) -> str:
+def _cell_picture(values: bytes, shape: tuple[int, int], low: float, high: float, colors: str) -> str:
     numbers = np.frombuffer(values, dtype=np.float32).reshape(shape)
-    pixels = mpl.colormaps[colors](np.clip((numbers / limit + 1) / 2, 0, 1), bytes=True)[..., :3]
+    pixels = mpl.colormaps[colors](np.clip((numbers - low) / (high - low), 0, 1), bytes=True)[..., :3]
     buffer = io.BytesIO()
     image.imsave(buffer, np.ascontiguousarray(pixels), format="png", metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
@@ -190,7 +196,9 @@ class Panels:
 
     def __init__(self, figure: Figure) -> None:
         figure.draw_without_rendering()               # settles the constrained layout
-        figure.set_layout_engine("none")              # and marks drawn later must not unsettle it
+        figure.set_layout_engine("none")              # and marks drawn later must unsettle neither it
+        for ax in figure.axes:                        # nor the limits of the axes
+            ax.set_autoscale_on(False)
         self.width, self.height = (float(side * figure.dpi) for side in figure.get_size_inches())
         self._places = [self._place(ax) for ax in figure.axes]
         self._frames = [self._frame(ax) for ax in figure.axes]

@@ -22,6 +22,12 @@ class Position(nn.Module):
         """Door 1, once, before the first layer: the tokens with their positions. `None` means 0, 1, 2, …"""
         return x
 
+    def forward(
+        self, x: Float[Tensor, "batch seq d_model"], position: Int[Tensor, "#batch seq"] | None = None
+    ) -> Float[Tensor, "batch seq d_model"]:
+        """Calling a scheme opens its first door."""
+        return self.embed(x, position)
+
     def rotate(
         self,
         query: Float[Tensor, "batch heads queries d_head"],

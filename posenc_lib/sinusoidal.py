@@ -28,10 +28,12 @@ def frequencies(d_model: int, base: float = 10_000.0) -> Float[Tensor, " pairs"]
     Pair `i` is columns `2i` and `2i + 1`. An odd `d_model` has a last sine without a cosine, so there are
     `ceil(d_model / 2)` frequencies. They are float64, because a position far out multiplies their error.
 
-    Raises: `TypeError` or `ValueError` for a width that is not a whole number ≥ 1 or a base that is not positive.
+    Raises: `TypeError` or `ValueError` for a width that is not a whole number ≥ 1 or a base that is not a number ≥ 1.
     """
     d_model = whole_number("d_model", d_model, at_least=1)
     base = positive_number("base", base)
+    if base < 1:
+        raise ValueError(f"base must be at least 1, so that frequencies fall, got {base:g}")
     pair = torch.arange((d_model + 1) // 2, dtype=torch.float64, device="cpu")
     return torch.exp(pair * (-2 * math.log(base) / d_model))
 
@@ -134,8 +136,13 @@ class SinusoidalEncoding(Position):
                              f"{position.min().item()} to {position.max().item()}")
         return self.dropout(x + self.table[0, position].to(x.dtype))
 
-    def forward(self, x, position=None):
-        return self.embed(x, position)
+    def _apply(self, fn, recurse=True):
+        """Moves the module; in a new dtype the table is written anew, so that `.half().float()` is as good as new."""
+        before = self.table.dtype
+        super()._apply(fn, recurse)
+        if self.table.dtype != before and not self.table.is_meta:
+            self.reset_parameters()
+        return self
 
     def extra_repr(self) -> str:
         return f"d_model={self.d_model}, max_len={self.max_len}"

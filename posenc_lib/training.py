@@ -118,12 +118,14 @@ def train(make_model: Callable[[], nn.Module], task: Task, *, seed: int, steps: 
     Raises: `FloatingPointError` naming the step at which the loss is no finite number.
     """
     steps, batch = whole_number("steps", steps, at_least=1), whole_number("batch", batch, at_least=1)
-    learning_rate = positive_number("learning_rate", learning_rate)
+    seed, learning_rate = whole_number("seed", seed), positive_number("learning_rate", learning_rate)
     device = torch.device(device) if device is not None else pick_device()
     tokens, target = task.tokens.to(device), task.target.to(device)
     history = []
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(whole_number("seed", seed))
+        torch.default_generator.manual_seed(seed)
+        if device.type != "cpu":
+            torch.get_device_module(device).manual_seed(seed)
         model = make_model().to(device).train()
         optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
         for step in progress(range(1, steps + 1), "training", shown=bar):

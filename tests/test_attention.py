@@ -428,3 +428,20 @@ def test_a_score_without_its_four_axes_is_refused():
 
     with pytest.raises(ValueError, match=r"score of Flat must have the four axes .* got shape \[2, 5, 5\]"):
         MultiHeadAttention(8, 2, position=Flat())(torch.zeros(2, 5, 8))
+
+
+def test_an_empty_sentence_with_positions_is_an_empty_result():
+    layer, empty = MultiHeadAttention(8, 2), torch.zeros(2, 0, 8)
+    for position in (torch.zeros(0, dtype=torch.long), torch.zeros(2, 0, dtype=torch.long)):
+        assert layer(empty, query_position=position)[0].shape == (2, 0, 8)
+        assert SinusoidalEncoding(8)(empty, position).shape == (2, 0, 8)
+
+
+def test_dtypes_that_differ_are_named():
+    with pytest.raises(TypeError, match=r"value must have the dtype of query, torch\.float32, got torch\.float64"):
+        attention(torch.zeros(2, 4), torch.zeros(3, 4), torch.zeros(3, 4).double())
+
+
+def test_a_scheme_that_is_called_opens_its_first_door():
+    x = torch.randn(1, 3, 8)
+    assert torch.equal(Position()(x), x)

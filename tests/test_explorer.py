@@ -5,6 +5,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import ipywidgets as widgets
+import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import image
@@ -107,10 +108,10 @@ def test_what_lies_under_is_sent_again_only_when_it_changed():
         explorer.controls["position"].value = 5
         return len(sent)
 
-    same = (Cells(np.eye(2)),)
+    same = (Cells(np.eye(2), extent=(0, 10, -1, 1)),)
     assert sent_at_a_move(lambda position: same) == 0                              # the same tuple
-    assert sent_at_a_move(lambda position: (Cells(np.eye(2)),)) == 0               # an equal one
-    assert sent_at_a_move(lambda position: (Cells(np.eye(2) * position / 10),)) == 1
+    assert sent_at_a_move(lambda position: (Cells(np.eye(2), extent=(0, 10, -1, 1)),)) == 0               # an equal one
+    assert sent_at_a_move(lambda position: (Cells(np.eye(2) * position / 10, extent=(0, 10, -1, 1)),)) == 1
 
 
 def test_marks_lie_right_on_logarithmic_axes_too():
@@ -212,3 +213,44 @@ def test_slider_kinds():
     assert choice([1, 10, 100], 10).value == 10
     with pytest.raises(ValueError, match="start must lie between 0 and 10, got 11"):
         slider(0, 10, 11)
+
+
+def test_a_point_that_is_no_number_leaves_a_gap_as_in_matplotlib():
+    where = Panels(background())
+    lines = ElementTree.fromstring(f"<svg>{where.svg([Line(range(5), [0, 1, np.nan, 1, 0])])}</svg>")
+    assert len(lines.findall(".//polyline")) == 2
+    points = ElementTree.fromstring(f"<svg>{where.svg([Points([1, 2], [0.0, np.nan])])}</svg>")
+    assert len(points.findall("circle")) == 1
+
+
+def test_cells_upside_down_are_refused():
+    with pytest.raises(ValueError, match=r"extent must be \(left, right, bottom, top\) as the panel shows them"):
+        make(lambda position: View([Cells(np.eye(2), extent=(0, 10, 1, -1))]))
+
+
+def test_the_look_is_the_books_whatever_the_reader_has_set_for_other_figures():
+    expected = make().still()
+    with mpl.rc_context({"savefig.bbox": "tight", "text.color": "white", "axes.facecolor": "black", "font.size": 20}):
+        assert make().still() == expected
+
+
+def test_the_line_shown_with_an_error_is_of_the_readers_function():
+    def compute(position):
+        if position == 7:
+            np.concatenate([1, 2])
+        return view(position)
+
+    explorer = make(compute)
+    explorer.controls["position"].value = 7
+    assert "np.concatenate([1, 2])" in explorer.moving.value and "in compute, line" in explorer.moving.value
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda: make(lambda position: None), TypeError, "must return a View, got NoneType"),
+    (lambda: Explorer(background, view, limits={"place": lambda **_: 3}, position=slider(0, 5)), ValueError,
+     "limits names 'place', which is no slider"),
+    (lambda: slider(5, 1), ValueError, "low must not be above high, got 5 and 1"),
+])
+def test_what_cannot_work_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -191,7 +191,8 @@ def test_order_shows_the_layers_own_numbers():
     np.testing.assert_allclose(output, layer.to_output(scores.softmax(1) @ value).detach(), atol=1e-12)
     view = order.order_view("dog bites man", 0, 2, True, True)
     cells = [mark for mark in view.under if isinstance(mark, Cells)]
-    np.testing.assert_allclose((cells[0].values + 1) / 2, weights, atol=1e-12)
+    np.testing.assert_allclose(cells[0].values, weights, atol=1e-12)
+    assert (cells[0].low, cells[0].high) == (0, 1)
     np.testing.assert_array_equal(cells[1].values, output)
 
 

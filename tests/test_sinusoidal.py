@@ -151,6 +151,13 @@ def test_module_keeps_the_dtype_of_its_input_and_a_good_table(dtype):
     assert (out[0].double() - expected).abs().max() <= torch.finfo(dtype).eps / 2 + 2e-7
 
 
+def test_a_module_that_was_half_for_a_while_is_as_good_as_new():
+    module = SinusoidalEncoding(64, max_len=500)
+    for narrow in (torch.float16, torch.bfloat16):
+        assert torch.equal(module.to(narrow).float().table[0], sinusoidal_table(500, 64))
+    torch.testing.assert_close(module.double().table[0], sinusoidal_table(500, 64, dtype=torch.float64))
+
+
 def test_dropout_only_in_training():
     module, x = SinusoidalEncoding(16, dropout=0.5), torch.ones(8, 100, 16)
     assert 0.45 < (module.train()(x) == 0).float().mean() < 0.55
@@ -191,6 +198,11 @@ def test_bad_widths_are_named(call, d_model, error):
     (lambda: sinusoidal_table(2.0, 8), TypeError, "length .* got 2.0"),
     (lambda: sinusoidal_table(2, 8, start=0.5), TypeError, "start .* got 0.5"),
     (lambda: sinusoidal_table(2, 8, base=0), ValueError, "base .* got 0"),
+    (lambda: frequencies(8, base=0.5), ValueError, "base must be at least 1, .* got 0.5"),
+    (lambda: frequencies(8, base=np.True_), TypeError, "base .* got"),
+    (lambda: frequencies(torch.tensor(True)), TypeError, "d_model .* got tensor"),
+    (lambda: frequencies(8, base=torch.tensor([1.0, 2.0])), TypeError, "base .* got tensor"),
+    (lambda: frequencies(8, base=10**400), TypeError, "base must be"),
     (lambda: sinusoidal_table(2, 8, base=math.inf), ValueError, "base .* got inf"),
     (lambda: sinusoidal_table(2, 8, base="10"), TypeError, "base .* got '10'"),
     (lambda: sinusoidal_table(2, 8, dtype=torch.int64), TypeError, "dtype .* got torch.int64"),

@@ -53,7 +53,7 @@ def embedding(word: str) -> torch.Tensor:
 def layer() -> MultiHeadAttention:
     """One attention layer with one head and random weights, always the same; its choices are sharp enough to see."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(1)
+        torch.default_generator.manual_seed(1)          # the CPU's only: manual_seed would seed every device
         made = MultiHeadAttention(D_MODEL, 1).double().eval()
         made.to_query.weight *= 6
     return made
@@ -94,8 +94,8 @@ def order_view(sentence: str, word: int, place: int, positions: bool, causal: bo
                "DIFFERENT: the layer noticed the order")
     state = f"positions {'on' if positions else 'off'}, causal mask {'on' if causal else 'off'}"
     return View(marks, [
-        f"as typed: {' '.join(words)}",
-        f"moved:    {' '.join(new_words)}" + ("   (nothing was moved)" if word == place else ""),
+        f"as typed: {_text(words)}",
+        f"moved:    {_text(new_words)}" + ("   (nothing was moved)" if word == place else ""),
         f"weights: largest difference from the moved old ones {weights_apart:.1e}",
         f"output:  largest difference from the moved old one  {apart:.1e}",
         f"{state}: {verdict}",
@@ -114,8 +114,13 @@ def _matrices(words: tuple[str, ...], positions: bool, causal: bool, left: int, 
     columns = [Text(x, 1, _short(word), panel=left, align="right", shift=(3, 6), size=11, angle=60, color="black")
                for x, word in zip(middle, words, strict=True)]
     whole = (0, 1, 1, 0)
-    return (Cells(weights * 2 - 1, extent=whole, panel=left, colors=SEQUENTIAL),           # from 0 to 1
+    return (Cells(weights, extent=whole, panel=left, low=0.0, colors=SEQUENTIAL),
             Cells(output, extent=whole, panel=right), *rows, *columns)
+
+
+def _text(words: tuple[str, ...]) -> str:
+    """The words as they are: a zero-width space keeps `^{` and `_{` from being set as super- and subscript."""
+    return " ".join(words).replace("{", "\u200b{")
 
 
 def _frame(panel: int, row: int, count: int) -> Line:
@@ -131,7 +136,7 @@ def _short(word: str) -> str:
 def order_explorer(sentence: str = SENTENCE) -> Explorer:
     """The explorer, starting with `sentence`."""
     def last(sentence: str, **_: object) -> int:
-        return max(0, len(sentence.split()[:MOST_WORDS]) - 1)
+        return len(words_of(sentence)) - 1                  # raises before a slider is touched if there is no word
 
     end = len(words_of(sentence)) - 1
     return Explorer(

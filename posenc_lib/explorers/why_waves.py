@@ -85,7 +85,7 @@ def why_waves_view(position: int) -> View:
         f"{'binary':14}{written:40}{next_binary}",
         f"{'hands':14}{'  '.join(f'{position * speed:.1f} rad' for speed in SPEEDS):40}{step:.3f}, the same everywhere",
     ], (f"Position {position}: as a number, as a fraction of the sentence, as binary digits {written}, and as three "
-        f"clock hands. To the next position {flips} binary digits flip; the hands move by {step:.3f}."))
+        f"clock hands. To the next position, {next_binary}; the hands move by {step:.3f}."))
 
 
 def why_waves_explorer() -> Explorer:
