@@ -12,7 +12,7 @@ BOXES = {                                            # where its middle is, and 
     "queries": (9, 3.8, 2.6),
     "keys": (9, 2.7, 2.6),
     "values": (9, 1.6, 2.6),
-    "scores\n$q·k/\\sqrt{d}$": (13.2, 3.25, 2.6),
+    "scores\nquery · key": (13.2, 3.25, 2.6),
     "softmax": (16, 3.25, 1.6),
     "weighted\nsum": (18.5, 2.3, 2.2),
 }
