@@ -77,12 +77,13 @@ def explorer_rows(notebook: Notebook, name: str) -> list[list[str]]:
 def walks(name: str) -> dict[str, list[str]]:
     """For each slider the keys that take it, step by step, from its start upwards and back."""
     walks = {}
-    for slider, control in getattr(explorers, name)().controls.items():
+    for control in getattr(explorers, name)().controls.values():
         if not hasattr(control, "options") and not hasattr(control, "max"):
             continue                                    # a text or a tick box
         choice = hasattr(control, "options")
         room = len(control.options) - 1 - control.index if choice else control.max - control.value
-        walks[slider] = ["ArrowLeft" if number // room % 2 else "ArrowRight" for number in range(ROUNDS + 1)]
+        there, back = ("ArrowRight", "ArrowLeft") if room else ("ArrowLeft", "ArrowRight")
+        walks[control.description] = [back if number // max(room, 1) % 2 else there for number in range(ROUNDS + 1)]
     return walks
 
 

@@ -83,12 +83,14 @@ def walks(name: str) -> dict[str, list[dict[str, object]]]:
         if not hasattr(control, "options") and not hasattr(control, "max"):
             continue                                    # a text or a tick box
         if hasattr(control, "options"):                 # the page sets the number of the option
-            key, places = "index", list(range(len(control.options)))
+            key, start, low, high = "index", control.index, 0, len(control.options) - 1
         else:
-            key, places = "value", list(range(control.value, control.max + 1))
+            key, start, low, high = "value", control.value, control.min, control.max
+        places = list(range(start + 1, high + 1) or range(low, start))
         places = places[:: max(1, len(places) // ROUNDS)]
-        there_and_back = places + places[-2:0:-1]
-        walks[slider] = [{key: there_and_back[number % len(there_and_back)]} for number in range(1, ROUNDS + 2)]
+        there_and_back = places + places[-2:0:-1] if len(places) > 1 else [*places, start]
+        steps = [{key: there_and_back[number % len(there_and_back)]} for number in range(ROUNDS + 1)]
+        walks[slider] = [*steps[1:], steps[0]]          # the rehearsal is number -1
     return walks
 
 
