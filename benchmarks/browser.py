@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.report import median_and_spread, print_table, ratios, take_turns
+from benchmarks.usual_way import sliders
 from posenc_lib import explorers
 from tests.jupyter_browser import CURRENT, ROOT, LiveExplorer, Notebook, jupyterlab
 
@@ -77,9 +78,7 @@ def explorer_rows(notebook: Notebook, name: str) -> list[list[str]]:
 def walks(name: str) -> dict[str, list[str]]:
     """For each slider the keys that take it, step by step, from its start upwards and back."""
     walks = {}
-    for control in getattr(explorers, name)().controls.values():
-        if not hasattr(control, "options") and not hasattr(control, "max"):
-            continue                                    # a text or a tick box
+    for control in sliders(getattr(explorers, name)()).values():
         choice = hasattr(control, "options")
         room = len(control.options) - 1 - control.index if choice else control.max - control.value
         there, back = ("ArrowRight", "ArrowLeft") if room else ("ArrowLeft", "ArrowRight")

@@ -13,6 +13,7 @@ from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 from benchmarks.report import median_and_spread, print_table, ratios, take_turns
+from benchmarks.usual_way import sliders
 from posenc_lib import explorers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,9 +80,7 @@ def walks(name: str) -> dict[str, list[dict[str, object]]]:
     Of `base` there are five values only, so that most of its moves find their heat map kept from an earlier one.
     """
     walks = {}
-    for slider, control in getattr(explorers, name)().controls.items():
-        if not hasattr(control, "options") and not hasattr(control, "max"):
-            continue                                    # a text or a tick box
+    for slider, control in sliders(getattr(explorers, name)()).items():
         if hasattr(control, "options"):                 # the page sets the number of the option
             key, start, low, high = "index", control.index, 0, len(control.options) - 1
         else:

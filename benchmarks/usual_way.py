@@ -7,7 +7,12 @@ import ipywidgets as widgets
 from IPython.display import display
 
 from posenc_lib.explorer import Explorer
-from posenc_lib.marks import Panels
+
+
+def sliders(explorer: Explorer) -> dict[str, widgets.ValueWidget]:
+    """The controls that slide; not texts and tick boxes."""
+    return {name: control for name, control in explorer.controls.items()
+            if hasattr(control, "options") or hasattr(control, "max")}
 
 
 def usual_way(make: Callable[[], Explorer]) -> dict[str, widgets.ValueWidget]:
@@ -17,11 +22,7 @@ def usual_way(make: Callable[[], Explorer]) -> dict[str, widgets.ValueWidget]:
         control.unobserve(explorer.move, "value")       # the explorer itself stands still
 
     def draw(**setting: object) -> None:
-        figure = explorer.background()
-        Panels(figure)                                  # the same settled layout
-        view = explorer.compute(**setting)
-        for mark in (*view.under, *view.marks):
-            mark.draw(figure.axes[mark.panel])
+        figure = explorer.drawn(explorer.compute(**setting))
         display(figure)                                 # as plt.show() does inline: a PNG at the usual resolution
 
     widgets.interact(draw, **explorer.controls)

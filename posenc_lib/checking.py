@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import html
 import inspect
-import linecache
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+
+from posenc_lib.blame import own_frame
 
 Check = Callable[[Callable], str]           # takes the answer; returns what a right one has shown, or raises
 CHECKS: dict[str, Check] = {}
@@ -144,8 +144,5 @@ def _seen(value: object) -> str:
 
 def _line_of(answer: Callable, error: Exception) -> str:
     """The line of the answer's own file or cell that raised."""
-    own_file = getattr(getattr(answer, "__code__", None), "co_filename", None)
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own_file]
-    if not own:
-        return ""
-    return f"\nin line {own[-1].lineno}: {linecache.getline(own[-1].filename, own[-1].lineno).strip()}"
+    frame = own_frame(answer, error)
+    return f"\nin line {frame.lineno}: {frame.line}" if frame else ""

@@ -31,6 +31,7 @@ from matplotlib import image
 from matplotlib.figure import Figure
 
 from posenc_lib import figures
+from posenc_lib.blame import own_frame
 from posenc_lib.marks import Mark, Panels
 
 STACKED = {"grid_area": "1 / 1 / 2 / 2", "width": "auto", "margin": "0"}      # the layers lie on one another
@@ -107,12 +108,17 @@ class Explorer:
     def still(self) -> bytes:
         """The picture as a PNG drawn by matplotlib, with the exact values below it: what a saved notebook shows."""
         with figures.book_style():
-            figure = self.background()
-            Panels(figure)                                  # the same settled layout as the live picture
-            for mark in (*self.view.under, *self.view.marks):
-                mark.draw(figure.axes[mark.panel])
+            figure = self.drawn(self.view)
             lines = [self.state, *(_plain(line) for line in self.view.values)]
             return _stacked(figures.png(figure), figures.png(_page(lines, figure)))
+
+    def drawn(self, view: View) -> Figure:
+        """A new background with the marks of `view` on it, all drawn by matplotlib."""
+        figure = self.background()
+        Panels(figure)                                      # the same settled layout as the live picture
+        for mark in (*view.under, *view.marks):
+            mark.draw(figure.axes[mark.panel])
+        return figure
 
     def _update(self) -> None:
         for name, limit in self.limits.items():
@@ -172,8 +178,7 @@ def choice(options: Sequence[object], start: object = None, *, label: str = "") 
 
 
 def _still_picture(png: bytes) -> str:
-    source = "data:image/png;base64," + base64.b64encode(png).decode()
-    return f'<img src="{source}" alt="" style="display:block;width:100%">'
+    return f'<img src="{figures.data_url(png)}" alt="" style="display:block;width:100%">'
 
 
 def _values_text(lines: Sequence[str]) -> str:
@@ -185,9 +190,7 @@ def _values_text(lines: Sequence[str]) -> str:
 
 def _error_text(compute: Callable, error: Exception) -> str:
     """The error and the line of the file or cell of `compute` that it came from."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own_file = getattr(getattr(compute, "__code__", None), "co_filename", None)
-    where = next((frame for frame in reversed(frames) if frame.filename == own_file), frames[-1])
+    where = own_frame(compute, error) or traceback.extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {error}\nin {where.name}, line {where.lineno}: {where.line}"
     style = f"margin:4px 8px;padding:6px;border-left:4px solid {figures.RED};white-space:pre-wrap;{MONOSPACE}"
     text += "\nThe picture shows the last setting that worked."
@@ -218,7 +221,4 @@ def _page(lines: Sequence[str], over: Figure) -> Figure:
 
 def _stacked(*pictures: bytes) -> bytes:
     """PNGs of one width, one below the other."""
-    buffer = io.BytesIO()
-    arrays = [image.imread(io.BytesIO(picture)) for picture in pictures]
-    image.imsave(buffer, np.vstack(arrays), format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    return figures.pixels_png(np.vstack([image.imread(io.BytesIO(picture)) for picture in pictures]))

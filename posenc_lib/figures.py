@@ -1,6 +1,7 @@
 """How every figure of the book looks: size, font, colours, and how it is shown with a text alternative."""
 from __future__ import annotations
 
+import base64
 import functools
 import html
 import io
@@ -10,6 +11,7 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 from IPython.display import display
+from matplotlib import image
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -63,6 +65,18 @@ def png(figure: Figure) -> bytes:
     with book_style():
         figure.savefig(buffer, format="png", dpi=2 * figure.dpi, metadata={"Software": None})
     return buffer.getvalue()
+
+
+def pixels_png(pixels: np.ndarray) -> bytes:
+    """An array of pixels `[rows, columns, 3 or 4]` as a PNG."""
+    buffer = io.BytesIO()
+    image.imsave(buffer, np.ascontiguousarray(pixels), format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def data_url(png: bytes) -> str:
+    """A PNG as an address that holds it."""
+    return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
 def show(figure: Figure, alt: str) -> None:

@@ -6,10 +6,8 @@ panel's own `transData`, so it lies exactly where matplotlib would have drawn it
 """
 from __future__ import annotations
 
-import base64
 import functools
 import html
-import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,11 +15,10 @@ from typing import ClassVar
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib import image
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from posenc_lib.figures import BLUE, DIVERGING
+from posenc_lib.figures import BLUE, DIVERGING, data_url, pixels_png
 
 Place = Callable[[object, object], np.ndarray]      # data coordinates x, y -> picture pixels [points, 2], y downwards
 
@@ -61,6 +58,11 @@ class Line(Mark):
     def draw(self, ax: Axes) -> None:
         dashes = {"dashes": (5 / self.width, 4 / self.width)} if self.dashed else {}
         ax.plot(self.x, self.y, color=self.color, linewidth=_points(ax, self.width), **dashes)
+
+
+def frame(left: float, right: float, bottom: float, top: float, **look: object) -> Line:
+    """A line around a rectangle."""
+    return Line([left, right, right, left, left], [bottom, bottom, top, top, bottom], **look)
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,8 @@ class Cells(Mark):
                 f'preserveAspectRatio="none" style="image-rendering:pixelated" href="{href}"/>')
 
     def draw(self, ax: Axes) -> None:
-        x, y = ax.get_xlim(), ax.get_ylim()
         ax.imshow(self.values, extent=self._extent(), cmap=self.colors, vmin=self.low, vmax=self.high,
                   aspect="auto", interpolation="nearest")
-        ax.set(xlim=x, ylim=y)
 
     def _extent(self) -> tuple[float, float, float, float]:
         rows, columns = np.shape(self.values)
@@ -181,9 +181,7 @@ class Cells(Mark):
 def _cell_picture(values: bytes, shape: tuple[int, int], low: float, high: float, colors: str) -> str:
     numbers = np.frombuffer(values, dtype=np.float32).reshape(shape)
     pixels = mpl.colormaps[colors](np.clip((numbers - low) / (high - low), 0, 1), bytes=True)[..., :3]
-    buffer = io.BytesIO()
-    image.imsave(buffer, np.ascontiguousarray(pixels), format="png", metadata={"Software": None})
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return data_url(pixels_png(pixels))
 
 
 def _points(ax: Axes, pixels: float) -> float:
@@ -217,7 +215,7 @@ class Panels:
 
     def _place(self, ax: Axes) -> Place:
         transform = ax.transData.frozen()             # the axes change no more
-        matrix = transform.get_matrix() if transform.is_affine else transform.get_affine().get_matrix()
+        matrix = transform.get_affine().get_matrix()
         upright = np.array([[1, 0], [0, -1]])         # pixels of a page count downwards
         turn, shift = matrix[:2, :2].T @ upright, matrix[:2, 2] * (1, -1) + (0, self.height)
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from posenc_lib.attention import MultiHeadAttention, causal_mask
 from posenc_lib.explorer import SLIDER_LOOK, Explorer, View, slider
 from posenc_lib.figures import RED, SEQUENTIAL, panels
-from posenc_lib.marks import Cells, Line, Mark, Text
+from posenc_lib.marks import Cells, Mark, Text, frame
 from posenc_lib.sinusoidal import sinusoidal_table
 
 SENTENCE = "the cat sat on the mat"
@@ -87,7 +87,7 @@ def order_view(sentence: str, word: int, place: int, positions: bool, causal: bo
     weights_apart = np.abs(new_weights - weights[np.ix_(order, order)]).max()
     marks = [
         *_matrices(new_words, positions, causal, MOVED_WEIGHTS, MOVED_OUTPUT),
-        *(_frame(panel, row, len(words)) for panel, row in (
+        *(frame(0, 1, row / len(words), (row + 1) / len(words), panel=panel, color=RED) for panel, row in (
             (WEIGHTS, word), (OUTPUT, word), (MOVED_WEIGHTS, place), (MOVED_OUTPUT, place))),
     ]
     verdict = ("EQUAL: the output moves along with the word, and nothing else happens" if apart < EQUAL else
@@ -121,12 +121,6 @@ def _matrices(words: tuple[str, ...], positions: bool, causal: bool, left: int, 
 def _text(words: tuple[str, ...]) -> str:
     """The words as they are: a zero-width space keeps `^{` and `_{` from being set as super- and subscript."""
     return " ".join(words).replace("{", "\u200b{")
-
-
-def _frame(panel: int, row: int, count: int) -> Line:
-    """A frame around one row of a matrix."""
-    top, bottom = row / count, (row + 1) / count
-    return Line([0, 1, 1, 0, 0], [top, top, bottom, bottom, top], panel=panel, color=RED, width=2)
 
 
 def _short(word: str) -> str:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from posenc_lib.explorer import Explorer, View, choice, slider
 from posenc_lib.explorers import clock
 from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, panels
-from posenc_lib.marks import Cells, Line, Mark, Points, Text
+from posenc_lib.marks import Cells, Line, Mark, Points, Text, frame
 from posenc_lib.sinusoidal import sinusoidal_table
 
 LENGTH = 32
@@ -38,9 +38,8 @@ def sinusoid_view(position: int, dimension: int, d_model: int, base: int) -> Vie
     above, below = position - 0.5, position + 0.5
 
     marks = [
-        Line([0, 1, 1, 0, 0], [above, above, below, below, above], panel=MAP, color="black", width=1.5),
-        Line([left, right, right, left, left], [-0.5, -0.5, LENGTH - 0.5, LENGTH - 0.5, -0.5], panel=MAP,
-             color="black", width=1.5),
+        frame(0, 1, above, below, panel=MAP, color="black", width=1.5),
+        frame(left, right, -0.5, LENGTH - 0.5, panel=MAP, color="black", width=1.5),
         Line(across[0::2], table[position, 0::2], panel=ROW, color=BLUE, width=1.2),
         Points(across[0::2], table[position, 0::2], panel=ROW, color=BLUE, size=5),
         Line(across[1::2], table[position, 1::2], panel=ROW, color=GREEN, width=1.2, dashed=True),

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from posenc_lib.explorer import Explorer, View, slider
 from posenc_lib.explorers import clock
 from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, RED, SKY, panels
-from posenc_lib.marks import Line, Points, Text
+from posenc_lib.marks import Line, Points, Text, frame
 
 BITS = 5
 LAST = 2**BITS - 1
@@ -65,8 +65,7 @@ def why_waves_view(position: int) -> View:
         Points([1], [position / LONG], panel=FRACTION, color=BLUE, size=11),
         Points([0], [position / SHORT], panel=FRACTION, color=BLUE, size=11) if fits else
         Text(0, 1.0, "no such word", panel=FRACTION, color=RED, size=10),
-        Line([position - 0.5, position + 0.5, position + 0.5, position - 0.5, position - 0.5],
-             [-0.5, -0.5, BITS - 0.5, BITS - 0.5, -0.5], panel=BINARY, color=RED, width=2),
+        frame(position - 0.5, position + 0.5, -0.5, BITS - 0.5, panel=BINARY, color=RED, width=2),
         *(Text(LAST + 0.5, bit, str(digit), panel=BINARY, color=RED, shift=(9, 0)) for bit, digit in enumerate(digits)),
         *(clock.hand(position * speed, panel=WAVES, color=color, length=length)
           for speed, (color, length) in zip(SPEEDS, HANDS, strict=True)),
