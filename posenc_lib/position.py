@@ -58,3 +58,10 @@ class Position(nn.Module):
     ) -> Float[Tensor, "batch heads queries d_head"] | float:
         """Door 3, its second half: what is added to the weighted sum of the values, with the same weights."""
         return 0.0
+
+
+def offsets(
+    query_position: Int[Tensor, "#batch queries"], key_position: Int[Tensor, "#batch keys"]
+) -> Int[Tensor, "#batch queries keys"]:
+    """How far each key stands behind each query, `n - m`: 1 for the next word, -1 for the one before."""
+    return key_position[:, None, :] - query_position[:, :, None]
