@@ -66,7 +66,7 @@ def attention_weights(
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(f"query and key must be equally wide, got {query.shape[-1]} and {key.shape[-1]}")
     wide = torch.promote_types(query.dtype, torch.float32)
-    with _without_autocast(query.device):
+    with without_autocast(query.device):
         scores = query.to(wide) @ key.to(wide).mT / math.sqrt(query.shape[-1]) + bias
     if mask is None:
         return scores.softmax(-1).to(query.dtype)
@@ -76,10 +76,22 @@ def attention_weights(
     return weights.masked_fill(~may, 0.0).to(query.dtype)
 
 
-def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager:
+def without_autocast(device: torch.device) -> contextlib.AbstractContextManager:
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
     return contextlib.nullcontext()
+
+
+def _check_width(position: Position | None, d_model: int, n_heads: int) -> None:
+    """What a scheme says it was made for must be the layer's. `total_heads` counts those it leaves alone as well."""
+    total_heads = getattr(position, "total_heads", None)
+    heads = getattr(position, "n_heads", None) if total_heads is None else total_heads
+    for name, made_for, needed in (("d_model", getattr(position, "d_model", None), d_model),
+                                   ("d_head", getattr(position, "d_head", None), d_model // n_heads),
+                                   ("n_heads", heads, n_heads)):
+        if made_for not in (None, needed):
+            raise ValueError(f"position must be made for this layer's {name} = {needed}, but this "
+                             f"{type(position).__name__} was made for {made_for}")
 
 
 class MultiHeadAttention(nn.Module):
@@ -99,8 +111,8 @@ class MultiHeadAttention(nn.Module):
 
     `dropout` acts in training, on the weights that are used; those that are returned are without it.
 
-    Raises: `ValueError` or `TypeError` naming the argument, for heads that do not divide the width, masks that are
-    not boolean or do not fit, batches or widths that differ, positions of another shape.
+    Raises: `ValueError` or `TypeError` naming the argument, for heads that do not divide the width, a scheme made for
+    another width, masks that are not boolean or do not fit, batches or widths that differ, positions of another shape.
     """
 
     def __init__(self, d_model: int, n_heads: int, position: Position | None = None, dropout: float = 0.0) -> None:
@@ -111,6 +123,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"n_heads must divide d_model, got n_heads = {n_heads} and d_model = {d_model}")
         if not isinstance(position, Position | None):
             raise TypeError(f"position must be a Position or None, got {type(position).__name__}")
+        _check_width(position, self.d_model, self.n_heads)
         dropout = probability("dropout", dropout)
         self.position = Position() if position is None else position
         self.to_query, self.to_key, self.to_value, self.to_output = (
