@@ -12,7 +12,7 @@ LABARGS ?=
 
 BOOK_PYTHON := .venv/bin/python
 
-.PHONY: help lab test notebooks write-back bench constraints clean environment environments
+.PHONY: help lab test test-oracles notebooks write-back bench constraints clean environment environments
 .NOTPARALLEL:
 
 help: ## list the commands
@@ -36,6 +36,10 @@ test: environments ## check everything: style, library, exercises, browser, ever
 	echo "nbval: every notebook, run again and held against its stored outputs" && \
 	PYTHONHASHSEED=0 $(BOOK_PYTHON) -m pytest --nbval --nbval-current-env notebooks
 
+test-oracles: environment ## hold the schemes against other libraries' versions
+	@$(BOOK_PYTHON) tools/environment.py oracles
+	@echo "pytest: the schemes against other libraries' versions" && $(BOOK_PYTHON) -m pytest tests/oracles
+
 notebooks: environment ## build and execute the notebooks from chapters/ (CHAPTER=02: only one)
 	@$(BOOK_PYTHON) -m builder build $(CHAPTER)
 
@@ -46,7 +50,7 @@ write-back: environment ## carry an edited notebook's cells back into its chapte
 bench: environment ## time the library and the explorers against their peers
 	@$(BOOK_PYTHON) -m benchmarks
 
-constraints: ## pin anew what requirements.txt and requirements-colab.txt bring along
+constraints: ## pin anew what the three requirements files bring along
 	@"$(PYTHON)" tools/environment.py constraints
 
 clean: ## remove the environments and all that running leaves behind

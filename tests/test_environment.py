@@ -301,6 +301,111 @@ def test_the_colab_kernel_is_registered_where_the_book_runs(book):
     assert kernels.get_kernel_spec("posenc-colab").argv[0] == str(book.parent / ".venv-colab" / "bin" / "python")
 
 
+# --- The libraries to test against ---
+
+
+@pytest.fixture
+def oracles(book):
+    """The book's environment without them, and the argument by which pip is asked for them."""
+    (book.parent / "requirements-oracles.txt").write_text("-c constraints-oracles.txt\neinops==0.8.2\n")
+    (book.parent / "constraints-oracles.txt").write_text("einops==0.8.2\n")
+    return str(book.parent / "requirements-oracles.txt")
+
+
+def test_the_oracles_are_added_once_and_the_book_stays_as_it_is(book, oracles, done):
+    environment.main(["oracles"])
+    assert [step[-2:] for step in done] == [["-r", oracles]]
+    assert is_current(book)
+    for command in ("oracles", "book", "oracles"):
+        environment.main([command])
+    assert len(done) == 1
+
+
+def test_without_the_book_it_is_made_first(book, oracles, done):
+    environment.stamp_file(book).unlink()
+    environment.main(["oracles"])
+    create, packages, added = done
+    assert create == "create" and packages[-1] == str(book.parent / "requirements.txt") and added[-1] == oracles
+
+
+@pytest.mark.parametrize("changed", ["requirements-oracles.txt", "constraints-oracles.txt"])
+def test_changed_oracles_are_installed_and_the_book_is_left_alone(book, oracles, done, changed):
+    environment.main(["oracles"])
+    (book.parent / changed).write_text("einops==0.9.0\n")
+    environment.main(["book"])
+    assert len(done) == 1
+    environment.main(["oracles"])
+    assert [step[-1] for step in done] == [oracles, oracles]
+
+
+@pytest.mark.parametrize("command", ["book", "oracles"])
+def test_the_oracles_are_looked_at_again_after_the_book_has_changed(book, oracles, done, command):
+    """Back to the old requirements as well: what was installed in between may have moved what the oracles need."""
+    environment.main(["oracles"])
+    for content in ("torch==2.14.0\n", "torch==2.13.0\n"):
+        del done[:]
+        (book.parent / "constraints.txt").write_text(content)
+        environment.main([command])
+        environment.main(["oracles"])
+        assert [step[-1] for step in done] == [str(book.parent / "requirements.txt"), oracles]
+
+
+@pytest.mark.parametrize("way", [KeyboardInterrupt, SystemExit, OSError])
+def test_oracles_cut_short_are_installed_anew_and_the_book_is_not(book, oracles, done, monkeypatch, way):
+    environment.main(["oracles"])
+    before = (book.parent / "constraints-oracles.txt").read_text()
+    (book.parent / "constraints-oracles.txt").write_text("einops==0.9.0\n")
+
+    def cut_short(*arguments):
+        raise way
+
+    with monkeypatch.context() as patched:
+        patched.setattr(environment, "run_pip", cut_short)
+        with pytest.raises(way):
+            environment.make_oracles()
+    (book.parent / "constraints-oracles.txt").write_text(before)  # what was half installed was something else
+    assert is_current(book)
+    environment.main(["oracles"])
+    assert [step[-1] for step in done] == [oracles, oracles]
+
+
+def test_make_test_oracles_adds_them_and_names_their_folder():
+    run = subprocess.run(["make", "--dry-run", "test-oracles"], cwd=ROOT, capture_output=True, text=True, check=True)
+    steps = ["tools/environment.py book", "tools/environment.py oracles", "-m pytest tests/oracles"]
+    assert [step for line in run.stdout.splitlines() for step in steps if line.endswith(step)] == steps
+
+
+def test_the_oracle_tests_run_only_when_they_are_named(monkeypatch, tmp_path):
+    """In a folder of its own, with the book's settings of pytest: what is collected where."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # quicker
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for folder in ("tests", "tests/oracles"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"test_{Path(folder).name}.py").write_text("def test():\n    pass\n")
+    for named, collected in (
+        ([], ["tests/test_tests.py::test"]),
+        (["tests"], ["tests/test_tests.py::test"]),
+        (["tests/oracles"], ["tests/oracles/test_oracles.py::test"]),
+    ):
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *named]
+        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert [line for line in run.stdout.splitlines() if "::" in line] == collected, run.stdout + run.stderr
+
+
+def test_the_ci_run_ends_with_the_oracles_and_fails_with_them(monkeypatch, tmp_path):
+    for program in ("apt-get", "chromium"):
+        script(tmp_path / program, "exit 0")
+    script(tmp_path / "fc-list", "echo a font")
+    script(tmp_path / "make", 'echo "made $*"; [ "$*" != "$FAILING" ]')
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    for failing in ("test-oracles", "nothing"):
+        monkeypatch.setenv("FAILING", failing)
+        run = subprocess.run([ROOT / ".ci" / "run"], cwd=tmp_path, capture_output=True, text=True)
+        made = [line for line in run.stdout.splitlines() if line.startswith("made ")]
+        assert made == ["made environments", "made test", "made test-oracles"], run.stderr
+        assert (run.returncode != 0) == (failing == "test-oracles")
+
+
 # --- The browser ---
 
 
@@ -371,7 +476,7 @@ def pins(name):
     return {canonicalize_name(line.split("==")[0]): line.split("==")[1] for line in lines}
 
 
-@pytest.mark.parametrize("suffix", ["", "-colab"])
+@pytest.mark.parametrize("suffix", ["", "-colab", "-oracles"])
 def test_every_requirement_is_pinned_and_constrained_to_the_same_version(suffix):
     requirements, constraints = pins(f"requirements{suffix}.txt"), pins(f"constraints{suffix}.txt")
     assert (ROOT / f"requirements{suffix}.txt").read_text().startswith(f"-c constraints{suffix}.txt\n")
@@ -387,6 +492,30 @@ def test_the_library_admits_what_the_book_was_run_with_and_what_colab_has():
         assert book[need.name] in need.specifier and colab[need.name] in need.specifier, need
     for version in ("3.11", "3.12", "3.13"):
         assert version in SpecifierSet(project["requires-python"])
+
+
+def test_the_oracles_move_nothing_that_the_book_needs():
+    book, oracles = pins("constraints.txt"), pins("constraints-oracles.txt")
+    shared = book.keys() & oracles.keys()
+    assert {"torch", "numpy"} <= shared < oracles.keys()
+    assert {name: oracles[name] for name in shared} == {name: book[name] for name in shared}
+    assert (ROOT / "requirements-oracles.txt").read_text().splitlines()[1] == "-c constraints.txt"
+
+
+def test_the_extra_admits_the_oracles_that_ci_installs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extra = [Requirement(line) for line in project["optional-dependencies"]["oracles"]]
+    oracles = pins("requirements-oracles.txt")
+    assert {need.name for need in extra} == oracles.keys()
+    for need in extra:
+        assert need.specifier and oracles[need.name] in need.specifier, need
+
+
+def test_constraints_are_remade_from_the_needs_and_from_the_other_constraints(tmp_path):
+    requirements = tmp_path / "requirements-oracles.txt"
+    requirements.write_text("-c constraints-oracles.txt\n-c constraints.txt\n# a comment\n\neinops==0.8.2\n")
+    needs = environment.needs_without(tmp_path / "constraints-oracles.txt", requirements)
+    assert needs == ["-c", "constraints.txt", "einops==0.8.2"]
 
 
 def test_constraints_name_no_build_and_no_gpu_library():

@@ -1,9 +1,10 @@
 """Make the book's environments, and find a browser for its tests.
 
     python3 tools/environment.py book         .venv, from requirements.txt: to read, build and test the book
+    python3 tools/environment.py oracles      to .venv also requirements-oracles.txt: libraries to test against
     python3 tools/environment.py colab        .venv-colab, from requirements-colab.txt: a kernel like Colab's
     python3 tools/environment.py browser      print the path of a Chromium
-    python3 tools/environment.py constraints  remake constraints.txt and constraints-colab.txt
+    python3 tools/environment.py constraints  remake constraints.txt, constraints-oracles.txt and constraints-colab.txt
 
 Environment variables: TORCH=cpu takes PyTorch's CPU build, CHROMIUM names the browser, and PYTHON, which make
 passes on when it is given, says that this very Python is wanted.
@@ -44,10 +45,14 @@ def fail(message):
 # --- Is the environment that stands there still the right one? ---
 
 
-def requirement_files(environment):
-    """The files that decide what is installed in an environment: the needs and their constraints."""
-    suffix = "-colab" if environment == COLAB else ""
+def files_named(suffix):
+    """The needs and their constraints."""
     return [ROOT / f"requirements{suffix}.txt", ROOT / f"constraints{suffix}.txt"]
+
+
+def requirement_files(environment):
+    """The files that decide what is installed in an environment."""
+    return files_named("-colab" if environment == COLAB else "")
 
 
 def fingerprint(files):
@@ -286,6 +291,25 @@ def make_book():
     ask_for_no_news()
 
 
+def make_oracles():
+    """Add to .venv the libraries that tests/oracles holds the schemes against, at once where they are there already.
+
+    .venv's stamp notes them. Every install of the book's own packages writes it anew without that note, so that they
+    are looked at again after it.
+    """
+    make_book()
+    files = files_named("-oracles")
+    stamp = read_stamp(BOOK)
+    if stamp.pop("oracles", None) == fingerprint(files):
+        return
+    started = time.monotonic()
+    print("Adding to .venv the libraries to test against: about 30 MB to download, 180 MB on disk.", flush=True)
+    write_json(stamp_file(BOOK), stamp)  # an install that is cut short from here on leaves no note of them
+    run_pip(BOOK, [*WHEELS, "-r", str(files[0])], "packages")
+    write_json(stamp_file(BOOK), dict(stamp, oracles=fingerprint(files)))
+    print(f"Ready after {time.monotonic() - started:.0f} s.", flush=True)
+
+
 def ask_for_no_news():
     """JupyterLab's default for a reader who has not chosen: no question about news, no look for updates."""
     settings = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
@@ -364,19 +388,24 @@ def make_constraints():
     """Install the requirements alone in a scratch environment and write down all that came with them."""
     check_python()
     check_venv()
-    for environment in (BOOK, COLAB):
-        requirements, constraints = requirement_files(environment)
+    for suffix in ("", "-oracles", "-colab"):  # the book's first: the oracles keep to them
+        requirements, constraints = files_named(suffix)
         print(f"Installing {requirements.name} in a scratch environment.", flush=True)
         with tempfile.TemporaryDirectory() as scratch:
             clean = pathlib.Path(scratch) / "venv"
             create_empty(clean)
-            lines = requirements.read_text().splitlines()
-            needs = [line for line in lines if line and not line.startswith(("-c", "#"))]
-            run_pip(clean, [*WHEELS, *needs], "packages")
+            run_pip(clean, [*WHEELS, *needs_without(constraints, requirements)], "packages")
             freeze = [str(python_of(clean)), "-I", "-m", "pip", "freeze", "--all", "--exclude", "pip"]
             pins = subprocess.check_output(freeze).decode().splitlines()
         head = CONSTRAINTS_HEAD.format(requirements=requirements.name)
         constraints.write_text(head + "\n".join(clean_pins(pins)) + "\n")
+
+
+def needs_without(constraints, requirements):
+    """What a requirement file says, as arguments of pip, without the constraints that are to be made from it."""
+    lines = requirements.read_text().splitlines()
+    lines = [line for line in lines if not line.startswith("#") and line != f"-c {constraints.name}"]
+    return [word for line in lines for word in line.split()]
 
 
 def clean_pins(pins):
@@ -387,6 +416,7 @@ def clean_pins(pins):
 def main(arguments):
     commands = {
         "book": make_book,
+        "oracles": make_oracles,
         "colab": make_colab,
         "browser": lambda: print(find_browser()),
         "constraints": make_constraints,
