@@ -104,6 +104,24 @@ def positions(name: str, value: object, x: Tensor) -> Tensor:
     return value if value.dim() == 2 else value[None]
 
 
+def table_rows(name: str, value: object, x: Tensor, rows: int) -> Tensor | slice:
+    """What takes the rows of a table of `rows` rows for the tokens of `x`: `value` as `positions` has it, or 0, 1, …
+
+    A row that is not there is a `ValueError` here, where it can be said; on a GPU the look-up would end the process.
+    """
+    if value is None:
+        seq = x.shape[1]
+        if seq > rows:
+            raise ValueError(f"x has {seq} positions but the table has {rows} rows: raise max_len to {seq}")
+        return slice(seq)
+    position = positions(name, value, x)
+    if value.numel() and not value.is_meta:                 # where `value` is: on `x`'s device it may not be readable
+        low, high = (bound.item() for bound in value.aminmax())
+        if low < 0 or high >= rows:
+            raise ValueError(f"{name} must be from 0 to {rows - 1}, as the table has {rows} rows, got {low} to {high}")
+    return position
+
+
 def attention_mask(name: str, value: object, shape: tuple[int, ...]) -> Tensor:
     """`value` if it is boolean and fits scores of `shape` `[…, queries, keys]`: as many axes, or the last two only."""
     if not isinstance(value, Tensor) or value.dtype != torch.bool:

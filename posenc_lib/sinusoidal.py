@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from posenc_lib.arguments import float_dtype, positions, positive_number, probability, token_vectors, whole_number
+from posenc_lib.arguments import float_dtype, positive_number, probability, table_rows, token_vectors, whole_number
 from posenc_lib.position import Position
 
 if TYPE_CHECKING:
@@ -125,16 +125,8 @@ class SinusoidalEncoding(Position):
         self, x: Float[Tensor, "batch seq d_model"], position: Int[Tensor, "#batch seq"] | None = None
     ) -> Float[Tensor, "batch seq d_model"]:
         x = token_vectors("x", x, self.d_model)
-        if position is None:
-            seq = x.shape[1]
-            if seq > self.max_len:
-                raise ValueError(f"x has {seq} positions but the table has {self.max_len} rows: raise max_len to {seq}")
-            return self.dropout(x + self.table[:, :seq].to(x.dtype))
-        position = positions("position", position, x)
-        if position.numel() and not 0 <= position.min() <= position.max() < self.max_len:
-            raise ValueError(f"position must be from 0 to {self.max_len - 1}, the table's rows, got "
-                             f"{position.min().item()} to {position.max().item()}")
-        return self.dropout(x + self.table[0, position].to(x.dtype))
+        rows = table_rows("position", position, x, self.max_len)
+        return self.dropout(x + self.table[0, rows].to(x.dtype))
 
     def _apply(self, fn, recurse=True):
         """Moves the module; in a new dtype the table is written anew, so that `.half().float()` is as good as new."""
