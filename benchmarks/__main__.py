@@ -2,7 +2,7 @@
 import importlib
 import sys
 
-NAMES = ("table", "explorers", "browser")
+NAMES = ("table", "encoder", "explorers", "browser", "rotary")
 
 
 def main() -> None:
