@@ -148,8 +148,9 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"{name} must have the batch of query, {query.shape[0]}, got {x.shape[0]}")
         if value.shape[1] != key.shape[1]:
             raise ValueError(f"value must have one row per key, {key.shape[1]}, got {value.shape[1]}")
+        together = key is query and query_position is None and key_position is None        # one tensor, turned once
         query_position = positions("query_position", query_position, query)
-        key_position = positions("key_position", key_position, key)
+        key_position = query_position if together else positions("key_position", key_position, key)
         if mask is not None:                                # before a door opens: a scheme may keep what it has seen
             attention_mask("mask", mask, (len(query), self.n_heads, query.shape[1], key.shape[1]))
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc_lib.arguments import positive_number, whole_number
-from posenc_lib.attention import MultiHeadAttention
+from posenc_lib.attention import MultiHeadAttention, causal_mask
 from posenc_lib.position import Position
 from posenc_lib.progress import progress
 
@@ -91,11 +91,15 @@ def _in_turn(first: Tensor, second: Tensor) -> Tensor:
 
 
 class SentenceReader(nn.Module):
-    """Embedding, positions, one attention layer, the mean over the sentence, a decision."""
+    """Embedding, positions, one attention layer, the mean over the sentence, a decision.
+
+    With `causal` each word attends only to itself and to those before it.
+    """
 
     def __init__(self, vocabulary: int, classes: int, position: Position | None = None, d_model: int = 32,
-                 n_heads: int = 4) -> None:
+                 n_heads: int = 4, *, causal: bool = False) -> None:
         super().__init__()
+        self.causal = causal
         self.embedding = nn.Embedding(vocabulary, d_model)
         self.position = Position() if position is None else position
         self.attention = MultiHeadAttention(d_model, n_heads, self.position)
@@ -103,7 +107,8 @@ class SentenceReader(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "batch seq"]) -> Float[Tensor, "batch classes"]:
         x = self.position.embed(self.embedding(tokens))             # door 1, once
-        x = x + self.attention(x)[0]                                # doors 2 and 3
+        mask = causal_mask(tokens.shape[1]) if self.causal else None
+        x = x + self.attention(x, mask=mask)[0]                     # doors 2 and 3
         return self.decide(x.mean(1))                               # the mean forgets the order of the rows
 
 
