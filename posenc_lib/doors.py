@@ -1,4 +1,4 @@
-"""The map of the book: one attention layer, and the three doors through which order can enter it."""
+"""The maps of the book: the three doors of an attention layer, and the encoder layer around it."""
 from __future__ import annotations
 
 from matplotlib.axes import Axes
@@ -51,3 +51,29 @@ def map_of_doors() -> Figure:
 def _box(ax: Axes, x: float, y: float, width: float, height: float, **colors: str) -> None:
     left, right, bottom, top = x - width / 2, x + width / 2, y - height / 2, y + height / 2
     ax.fill([left, right, right, left], [bottom, bottom, top, top], linewidth=1.2, **colors)
+
+
+def map_of_layer() -> Figure:
+    """Draws a pre-norm encoder layer, left to right, with the shape of what runs along every arrow."""
+    figure, (ax,) = panels(height=2.8)
+    ax.set(xlim=(0, 24), ylim=(-0.6, 4.6), title="An encoder layer (pre-norm): the shape stays, so layers stack")
+    ax.set_axis_off()
+    for x, text, color in ((4.4, "norm", GREY), (7.8, "attention\nmixes positions", GREEN), (14.2, "norm", GREY),
+                           (18.2, "feed-forward network\neach position by itself", BLUE)):
+        width = 1.6 if text == "norm" else 3.4 if color == GREEN else 4.4
+        _box(ax, x, 1.2, width, 1.3, edgecolor=color, facecolor="white")
+        ax.text(x, 1.2, text, ha="center", va="center", fontsize=9)
+    for start, plus in ((2.2, 10.9), (12.2, 21.9)):                       # the residual path, and where it is added
+        ax.plot([start, start, plus, plus], [1.2, 3.6, 3.6, 1.65], color=RED, linewidth=2)
+        ax.annotate("", (plus, 1.5), (plus, 2.2), arrowprops={"arrowstyle": "-|>", "color": RED, "linewidth": 2})
+        ax.text((start + plus) / 2, 3.95, "residual path", ha="center", color=RED)
+        ax.plot(plus, 1.2, "o", markersize=16, markerfacecolor="white", markeredgecolor=GREY)
+        ax.text(plus, 1.17, "+", ha="center", va="center")
+    for start, end in ((0.2, 3.6), (5.2, 6.1), (9.5, 10.5), (11.3, 13.4), (15, 16), (20.4, 21.5), (22.3, 23.9)):
+        ax.annotate("", (end, 1.2), (start, 1.2), arrowprops={"arrowstyle": "->", "color": GREY})
+    for x in (1.1, 5.65, 10, 12.3, 15.5, 20.95, 23.1):
+        ax.annotate("[batch, seq, d]", (x, 1.1), (x, -0.3), ha="center", fontsize=7.5, color=GREY,
+                    arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkB": 2})
+    ax.text(18.2, 2.1, "inside: [batch, seq, d_ff]", ha="center", fontsize=7.5, color=BLUE)
+    ax.text(7.8, 2.1, "inside: [batch, heads, seq, d / heads]", ha="center", fontsize=7.5, color=GREEN)
+    return figure

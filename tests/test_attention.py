@@ -350,6 +350,43 @@ def test_bad_positions_are_named(name, wrong, error, message):
         MultiHeadAttention(8, 2)(X, **{name: wrong})
 
 
+def test_self_attention_without_positions_hands_one_and_the_same_tensor_to_every_door():
+    """So a scheme that looks for it need not turn, or look up, the same positions twice."""
+    class Recording(Position):
+        def __init__(self):
+            super().__init__()
+            self.handed = []
+
+        def rotate(self, query, key, query_position, key_position):
+            self.handed.append((query_position, key_position))
+            return query, key
+
+        def score(self, query, query_position, key_position):
+            self.handed.append((query_position, key_position))
+            return 0.0
+
+        def value(self, weights, query_position, key_position):
+            self.handed.append((query_position, key_position))
+            return 0.0
+
+    position = torch.arange(4) + 3
+    for arguments, one_tensor, expected in (
+            ({}, True, (range(4), range(4))),
+            ({"key": X}, True, (range(4), range(4))),
+            ({"value": MEMORY[:, :4], "mask": causal_mask(4)}, True, (range(4), range(4))),
+            ({"key": X.clone()}, False, (range(4), range(4))),
+            ({"key": MEMORY}, False, (range(4), range(5))),
+            ({"query_position": position}, False, (range(3, 7), range(4))),
+            ({"key_position": position}, False, (range(4), range(3, 7))),
+            ({"query_position": position, "key_position": position + 1}, False, (range(3, 7), range(4, 8)))):
+        scheme = Recording()
+        MultiHeadAttention(8, 2, scheme)(X, **arguments)
+        assert len(scheme.handed) == 3
+        for query_position, key_position in scheme.handed:
+            assert (query_position is key_position) == one_tensor
+            assert [query_position.tolist(), key_position.tolist()] == [[list(numbers)] for numbers in expected]
+
+
 def test_small_integers_do_not_turn_offsets_around():
     """In uint8 the offset 0 - 1 would be 255."""
     class Offset(Position):

@@ -10,7 +10,7 @@ import torch
 from nbclient import NotebookClient
 from torch import nn
 
-from posenc_lib import SinusoidalEncoding
+from posenc_lib import Rotary, SinusoidalEncoding, causal_mask
 from posenc_lib.progress import progress
 from posenc_lib.training import SentenceReader, Task, accuracy, pick_device, train, which_came_first, who_did_it
 
@@ -218,6 +218,57 @@ def test_without_positions_the_reader_answers_the_same_for_every_order():
     torch.testing.assert_close(model(tokens.flip(1)), model(tokens), rtol=0, atol=1e-6)
     model = reader(sinusoidal)().eval()
     assert (model(tokens.flip(1)) - model(tokens)).abs().max() > 1e-3
+
+
+def causal_reader(causal, make_position=lambda: None):
+    torch.manual_seed(0)
+    return SentenceReader(30, 2, make_position(), **({} if causal is None else {"causal": causal})).eval()
+
+
+@torch.no_grad()
+def seen_in(model, tokens):
+    """The rows that attention gives, and what is averaged over the sentence and decided on."""
+    rows, pooled = [], []
+    hooks = [model.attention.register_forward_hook(lambda module, inputs, output: rows.append(output[0])),
+             model.decide.register_forward_pre_hook(lambda module, inputs: pooled.append(inputs[0]))]
+    model(tokens)
+    for hook in hooks:
+        hook.remove()
+    (row,), (mean,) = rows, pooled
+    return row, mean
+
+
+@pytest.mark.parametrize("make_position", [lambda: None, lambda: Rotary(8)])
+def test_a_causal_reader_looks_back_only_and_its_answer_comes_from_there(make_position):
+    tokens = torch.randint(30, (4, 9), generator=torch.Generator().manual_seed(0))
+    changed = tokens.clone()
+    changed[:, 5:] = (tokens[:, 5:] + 1) % 30
+    for causal in (True, False):
+        model = causal_reader(causal, make_position)
+        (rows, pooled), (others, _), (alone, _) = (seen_in(model, each) for each in (tokens, changed, tokens[:, :5]))
+        apart = [(rows[:, :5] - others[:, :5]).abs().max(), (rows[:, :5] - alone).abs().max()]
+        assert max(apart) < 1e-6 if causal else min(apart) > 1e-3
+        torch.testing.assert_close(pooled, (model.embedding(tokens) + rows).mean(1))
+        expected = model.attention(model.embedding(tokens), mask=causal_mask(9) if causal else None)[0]
+        torch.testing.assert_close(rows, expected, rtol=0, atol=0)
+
+
+def test_a_mask_alone_tells_the_reader_the_order():
+    tokens = which_came_first(0, sentences=50).tokens
+    order = torch.tensor([3, 1, 0, 2, 6, 7, 5, 4])
+    for causal, differs in ((True, True), (False, False)):
+        model = causal_reader(causal)
+        assert ((model(tokens[:, order]) - model(tokens)).abs().max() > 1e-3) == differs
+
+
+def test_a_reader_is_not_causal_unless_asked_and_its_weights_do_not_depend_on_that():
+    tokens = which_came_first(0, sentences=50).tokens
+    default, off, on = (causal_reader(causal) for causal in (None, False, True))
+    assert (default.causal, off.causal, on.causal) == (False, False, True)
+    torch.testing.assert_close(default(tokens), off(tokens), rtol=0, atol=0)
+    assert (on(tokens) - off(tokens)).abs().max() > 1e-3
+    for one, other in zip(off.parameters(), on.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_the_device_is_one_that_is_there(monkeypatch):
