@@ -12,7 +12,7 @@ LABARGS ?=
 
 BOOK_PYTHON := .venv/bin/python
 
-.PHONY: help lab test test-oracles notebooks write-back bench constraints clean environment environments
+.PHONY: help lab test mutants test-oracles notebooks write-back bench constraints clean environment environments
 .NOTPARALLEL:
 
 help: ## list the commands
@@ -39,6 +39,9 @@ test: environments ## check everything: style, library, exercises, browser, ever
 test-oracles: environment ## hold the schemes against other libraries' versions
 	@$(BOOK_PYTHON) tools/environment.py oracles
 	@echo "pytest: the schemes against other libraries' versions" && $(BOOK_PYTHON) -m pytest tests/oracles
+
+mutants: environment ## print how each exercise's check meets right answers, known mistakes and others
+	@$(BOOK_PYTHON) -m tests.mutants
 
 notebooks: environment ## build and execute the notebooks from chapters/ (CHAPTER=02: only one)
 	@$(BOOK_PYTHON) -m builder build $(CHAPTER)
