@@ -116,7 +116,7 @@ def table_rows(name: str, value: object, x: Tensor, rows: int) -> Tensor | slice
         return slice(seq)
     position = positions(name, value, x)
     if value.numel() and not value.is_meta:                 # where `value` is: on `x`'s device it may not be readable
-        low, high = (bound.item() for bound in value.aminmax())
+        low, high = (bound.item() for bound in value.long().aminmax())
         if low < 0 or high >= rows:
             raise ValueError(f"{name} must be from 0 to {rows - 1}, as the table has {rows} rows, got {low} to {high}")
     return position

@@ -77,6 +77,7 @@ def attention_weights(
 
 
 def without_autocast(device: torch.device) -> contextlib.AbstractContextManager:
+    """Within it, autocast does not choose the dtype of a product."""
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
     return contextlib.nullcontext()
@@ -148,7 +149,7 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"{name} must have the batch of query, {query.shape[0]}, got {x.shape[0]}")
         if value.shape[1] != key.shape[1]:
             raise ValueError(f"value must have one row per key, {key.shape[1]}, got {value.shape[1]}")
-        together = key is query and query_position is None and key_position is None        # one tensor, turned once
+        together = key is query and key_position is query_position      # one tensor, so that a scheme computes once
         query_position = positions("query_position", query_position, query)
         key_position = query_position if together else positions("key_position", key_position, key)
         if mask is not None:                                # before a door opens: a scheme may keep what it has seen

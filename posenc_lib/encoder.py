@@ -126,6 +126,8 @@ class Encoder(nn.Module):
         super().__init__()
         n_layers = whole_number("n_layers", n_layers, at_least=1)
         norm, d_ff = _norm_name(norm), whole_number("d_ff", d_ff, at_least=1)             # before a scheme is made
+        whole_number("d_model", d_model, at_least=1), whole_number("n_heads", n_heads, at_least=1)
+        probability("dropout", dropout)
         schemes = _one_per_layer(position, n_layers)
         self.layers = nn.ModuleList(EncoderLayer(d_model, n_heads, d_ff, dropout, norm, each) for each in schemes)
         self.d_model, self.n_heads = self.layers[0].d_model, self.layers[0].n_heads
@@ -146,7 +148,7 @@ class Encoder(nn.Module):
 
 
 def _norm_name(norm: object) -> str:
-    if norm not in ("pre", "post"):
+    if not isinstance(norm, str) or norm not in ("pre", "post"):
         raise ValueError(f'norm must be "pre" (before the sublayer) or "post" (after the sum), got {norm!r}')
     return norm
 

@@ -54,8 +54,8 @@ class LearnedEncoding(Position):
         """A longer or shorter encoding, its rows read off the straight lines between these; first and last are kept.
 
         What a row stands for changes: row `p` of the new table is where the old one was at `p · (old - 1) / (new - 1)`,
-        the same *share* of the way. This encoding stays as it is. Rows of a grid, of image patches for example, are no
-        line: there `stretch` each axis of `[height, width, d_model]` by itself.
+        the same *share* of the way. This encoding stays as it is; a subclass gives a plain `LearnedEncoding`. Rows of a
+        grid, of image patches for example, are no line: there `stretch` each axis of `[height, width, d_model]`.
 
         Raises: `TypeError` or `ValueError` for a length that is not a whole number ≥ 1.
         """

@@ -63,5 +63,5 @@ class Position(nn.Module):
 def offsets(
     query_position: Int[Tensor, "#batch queries"], key_position: Int[Tensor, "#batch keys"]
 ) -> Int[Tensor, "#batch queries keys"]:
-    """How far each key stands behind each query, `n - m`: 1 for the next word, -1 for the one before."""
-    return key_position[:, None, :] - query_position[:, :, None]
+    """How many places after each query each key comes, `n - m`: 1 for the next word, -1 for the one before; int64."""
+    return key_position.long()[:, None, :] - query_position.long()[:, :, None]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from posenc_lib.arguments import whole_number
 from posenc_lib.position import Position, offsets
@@ -114,7 +114,7 @@ class T5Bias(Position):
             raise ValueError(f"query must have the {self.n_heads} heads this T5Bias was made for, got {query.shape[1]}")
         bucket = t5_bucket(offsets(query_position, key_position), num_buckets=self.num_buckets,
                            max_distance=self.max_distance, bidirectional=self.bidirectional)
-        return F.embedding(bucket, self.bias).permute(0, 3, 1, 2)
+        return functional.embedding(bucket, self.bias).permute(0, 3, 1, 2)
 
     def extra_repr(self) -> str:
         return (f"n_heads={self.n_heads}, num_buckets={self.num_buckets}, max_distance={self.max_distance}, "

@@ -500,9 +500,10 @@ class Counting(TorchDispatchMode):
 
 def test_turns_are_computed_once_when_queries_and_keys_have_the_same_positions():
     scheme, x, position = Rotary(8), random(2, 3, 4, 8), torch.tensor([4, 5, 6, 9])
-    for other, cosines in ((position, 1), (position.clone(), 2)):
+    row = position[None]
+    for other, cosines in ((row, 1), (row.clone(), 2)):
         with Counting() as seen:
-            query, key = scheme.rotate(x, x, position[None], other[None])
+            query, key = scheme.rotate(x, x, row, other)
         assert seen.cosines == cosines
         assert torch.equal(query, key) and torch.equal(query, apply_rotary(x, position))
     query, key = scheme.rotate(x, x.double(), position[None], position[None])

@@ -89,7 +89,7 @@ def background(runs: ScaleRuns) -> Figure:
     figure, (by_ratio, by_step) = panels(1.25, 1, height=3.5, width=9.4)
     low, high = min(runs.ratios), max(runs.ratios)
     by_ratio.set(xscale="log", xlim=(low / 1.5, high * 1.5), ylim=(0, 1.04), ylabel="accuracy")
-    names = [f"1/{1 / ratio:.0f}" if ratio < 1 else f"{ratio:.0f}" for ratio in runs.ratios]
+    names = [f"1/{1 / ratio:g}" if ratio < 1 and (1 / ratio).is_integer() else f"{ratio:g}" for ratio in runs.ratios]
     by_ratio.set_xticks(runs.ratios, names)
     by_ratio.minorticks_off()
     by_ratio.set_xlabel("length of a token / length of a position, at the start")
