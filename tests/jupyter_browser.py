@@ -3,7 +3,7 @@
     with jupyterlab(folder) as lab:                            # `folder` gets a copy of the book
         notebook = lab.open("02_sinusoidal_by_hand")           # a fresh copy of that notebook, with its own kernel
         notebook.run_all()
-        explorer = notebook.explorer("sinusoid_explorer(")     # of the cell whose last line begins so
+        explorer = notebook.explorer("sinusoid_explorer(")     # of the cell whose last statement begins so
         explorer.press("position", "ArrowRight")
 
 Nothing waits for a fixed time: `eventually` repeats a check until it holds.
@@ -11,6 +11,7 @@ Nothing waits for a fixed time: `eventually` repeats a check until it holds.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -111,8 +112,7 @@ class Lab:
         notebook = Notebook(page)
         address = f"{self.address}/doc/tree/notebooks/{copy}?reset&token={self.token}"
         page.goto(address, timeout=1000 * SECONDS_TO_START)
-        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=1000 * SECONDS_TO_START)
-        notebook.wait_for(f"{CURRENT}.sessionContext.ready", SECONDS_TO_START)
+        notebook.wait_until_open()
         return notebook
 
 
@@ -131,9 +131,26 @@ class Notebook:
         if message.type == "error":
             self.errors.append(f"{message.text} ({message.location['url']})")
 
+    def wait_until_open(self) -> None:
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=1000 * SECONDS_TO_START)
+        self.wait_for(f"{CURRENT}.sessionContext.ready", SECONDS_TO_START)
+
+    def reload(self) -> None:
+        """Loads the page again, as the browser's own button does."""
+        self.page.reload(timeout=1000 * SECONDS_TO_START)
+        self.wait_until_open()
+
     def run_all(self) -> None:
         """Runs all cells, and returns when the last one has ended."""
-        self.wait_for("window.jupyterapp.commands.execute('notebook:run-all-cells')", SECONDS_TO_RUN)
+        self.start_all()
+        self.wait_for_end()
+
+    def start_all(self) -> None:
+        """Begins to run all cells; other notebooks may run until `wait_for_end`."""
+        self._begin("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+
+    def wait_for_end(self) -> None:
+        self._end(SECONDS_TO_RUN)
 
     def run(self, source: str) -> None:
         """Runs `source` in a new cell at the end."""
@@ -152,7 +169,13 @@ class Notebook:
 
     def wait_for(self, promise: str, seconds: float) -> None:
         """Waits for a promise, given as JavaScript; Playwright's own `evaluate` would wait without end."""
+        self._begin(promise)
+        self._end(seconds)
+
+    def _begin(self, promise: str) -> None:
         self.page.evaluate(f"() => {{ window.kept = false; {promise}.then(() => {{ window.kept = true; }}); }}")
+
+    def _end(self, seconds: float) -> None:
         self.page.wait_for_function("window.kept", timeout=1000 * seconds)
 
     def cells(self) -> list[dict[str, object]]:
@@ -160,23 +183,54 @@ class Notebook:
         return self.page.evaluate(f"{CURRENT}.content.model.toJSON().cells")
 
     def cell(self, beginning: str) -> Locator:
-        """The one code cell whose last line begins so."""
+        """The one code cell whose last statement begins so."""
         found = [index for index, cell in enumerate(self.cells())
-                 if cell["cell_type"] == "code" and _last_line(cell).startswith(beginning)]
-        assert len(found) == 1, f"{len(found)} code cells have a last line that begins with {beginning}, not one"
-        self.page.evaluate(f"{CURRENT}.content.scrollToItem({found[0]})")
-        return self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{found[0]}"]')
+                 if cell["cell_type"] == "code" and _last_statement(cell).startswith(beginning)]
+        assert len(found) == 1, f"{len(found)} code cells have a last statement that begins with {beginning}, not one"
+        return self._scrolled_to(found[0])
+
+    def text_cell(self, heading: str) -> Locator:
+        """The one text cell with `heading` in its first line."""
+        found = [index for index, cell in enumerate(self.cells())
+                 if cell["cell_type"] == "markdown" and heading in "".join(cell["source"]).split("\n")[0]]
+        assert len(found) == 1, f"{len(found)} text cells have {heading} in their first line, not one"
+        return self._scrolled_to(found[0])
+
+    def _scrolled_to(self, index: int) -> Locator:
+        self.page.evaluate(f"{CURRENT}.content.scrollToItem({index})")
+        return self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{index}"]')
+
+    def verdict(self, beginning: str) -> Locator:
+        """The verdict below the cell whose last statement begins so."""
+        return self.cell(beginning).get_by_role("status")
+
+    def run_by_keyboard(self, beginning: str) -> None:
+        """Selects the cell whose last statement begins so, and runs it."""
+        self.cell(beginning).locator(".jp-InputPrompt").click()
+        self.page.keyboard.press("Shift+Enter")
+
+    def answer(self, exercise: str, line: str) -> None:
+        """Types `line` in place of the second line of the exercise's cell, which is the stub's, and runs the cell."""
+        cell, keyboard = self.cell(f'check("{exercise}"'), self.page.keyboard
+        cell.locator(".jp-InputPrompt").click()
+        keyboard.press("Enter")
+        cell.locator(".cm-focused").wait_for()
+        for key in ("Control+Home", "ArrowDown", "End", "Shift+Home"):
+            keyboard.press(key)
+        keyboard.type(line)
+        keyboard.press("Shift+Enter")
 
     def explorer(self, beginning: str) -> LiveExplorer:
-        """The live explorer below the cell whose last line begins so."""
+        """The live explorer below the cell whose last statement begins so."""
         cell = self.cell(beginning)
         for part in (".noUi-handle", "svg", "pre"):
             cell.locator(part).first.wait_for(state="attached")
         return LiveExplorer(cell.locator(".jp-OutputArea-output"))
 
 
-def _last_line(cell: dict[str, object]) -> str:
-    return "".join(cell["source"]).rstrip().split("\n")[-1]
+def _last_statement(cell: dict[str, object]) -> str:
+    """Its first line and what follows: from the last line on that is not indented."""
+    return re.split(r"^(?=\S)", "".join(cell["source"]), flags=re.MULTILINE)[-1]
 
 
 @dataclass
@@ -186,23 +240,29 @@ class LiveExplorer:
     output: Locator
 
     def names(self) -> list[str]:
-        """The labels of its sliders."""
-        return self.output.locator(".widget-slider .widget-label").all_text_contents()
+        """The labels of its sliders and tick boxes."""
+        return self.output.locator(".widget-slider .widget-label, .widget-checkbox span").all_text_contents()
 
     def handle(self, name: str) -> Locator:
-        return self._slider(name).get_by_role("slider")
+        """What takes the keys: of a slider its handle, of a tick box the box."""
+        return self._slider(name).get_by_role("slider").or_(self._box(name))
 
     def has_focus(self, name: str) -> bool:
         return self.handle(name).evaluate("handle => handle === document.activeElement")
 
     def press(self, name: str, key: str) -> None:
-        """Presses a key on the handle of the slider labelled `name`."""
+        """Presses a key on the slider or tick box labelled `name`."""
         self.handle(name).focus()
         self.output.page.keyboard.press(key)
 
     def readouts(self) -> dict[str, str]:
-        """What each slider's readout says."""
-        return {name: self._slider(name).locator(".widget-readout").text_content() for name in self.names()}
+        """What each slider's readout says; of a tick box, whether it is on or off."""
+        return {name: self._readout(name) for name in self.names()}
+
+    def _readout(self, name: str) -> str:
+        if self._box(name).count():
+            return "on" if self._box(name).is_checked() else "off"
+        return self._slider(name).locator(".widget-readout").text_content()
 
     def picture(self) -> str:
         """All that is drawn as SVG, without the sentence that stands for it."""
@@ -223,3 +283,6 @@ class LiveExplorer:
     def _slider(self, name: str) -> Locator:
         label = self.output.page.locator(".widget-label").get_by_text(name, exact=True)
         return self.output.locator(".widget-slider").filter(has=label)
+
+    def _box(self, name: str) -> Locator:
+        return self.output.get_by_role("checkbox", name=name, exact=True)
