@@ -43,13 +43,15 @@ def move_explorers(outputs):
             continue
         moves = []
         for name, control in explorer.controls.items():
-            # Each is a change if the control does not start at its low end; the last leaves much to see.
-            if isinstance(control.value, str):
+            # Each is a change if a slider does not start at its low end; the last leaves much to see.
+            if getattr(control, "options", None):
+                values = [*(each for each in control.options if each != control.value), control.value]
+            elif isinstance(control.value, str):
                 values = ("dog bites man", "one two three four", "the cat sat down")
             elif isinstance(control.value, bool):
                 values = (True, False, True)
             else:
-                values = getattr(control, "options", None) or (control.min, control.max, control.max - control.step)
+                values = (control.min, control.max, control.max - control.step)
             for value in values:
                 before = picture_and_values(explorer)
                 control.value = value

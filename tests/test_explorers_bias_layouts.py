@@ -161,7 +161,7 @@ def test_orange_and_the_line_name_the_offsets_that_share_the_number(scheme):
 
 
 def test_each_scheme_explains_its_number_in_its_own_terms():
-    assert "2^{−4} = 1/16 = 0.0625; distance |k| = 5" in bias_view("ALiBi", 3, -5).values[0]
+    assert "2^{−4} = 1/16 = 0.0625; distance |−5| = 5" in bias_view("ALiBi", 3, -5).values[0]
     assert bias_view("ALiBi", 3, -5).values[1] == "bias = −slope · |k| = −0.0625 · 5 = −0.3125"
     for k in OFFSETS.tolist():
         rule, number, *_ = bias_view("T5", 6, k).values

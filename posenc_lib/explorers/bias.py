@@ -124,7 +124,7 @@ def _explained(scheme: str, head: int, k: int, bias: float) -> tuple[np.ndarray,
     if scheme == "ALiBi":
         slope = float(alibi_slopes(HEADS)[head])
         return np.abs(OFFSETS), [
-            f"slope of head {head}: 2^{{-{head + 1}}} = 1/{1 / slope:.0f} = {slope:.8g}; distance |k| = {abs(k)}",
+            f"slope of head {head}: 2^{{-{head + 1}}} = 1/{1 / slope:.0f} = {slope:.8g}; distance |{k}| = {abs(k)}",
             f"bias = -slope · |k| = -{slope:.8g} · {abs(k)} = {bias:.8g}"]
     if scheme == "T5":
         bucket = t5_bucket(torch.from_numpy(OFFSETS), **BUCKETS).numpy()
