@@ -43,7 +43,7 @@ def move_explorers(outputs):
             continue
         moves = []
         for name, control in explorer.controls.items():
-            # Each is a change if a slider does not start at its low end; the last leaves much to see.
+            # Each is a change, and the last leaves much to see.
             if getattr(control, "options", None):
                 values = [*(each for each in control.options if each != control.value), control.value]
             elif isinstance(control.value, str):
@@ -51,7 +51,8 @@ def move_explorers(outputs):
             elif isinstance(control.value, bool):
                 values = (True, False, True)
             else:
-                values = (control.min, control.max, control.max - control.step)
+                ends = (control.min, control.max) if control.value != control.min else (control.max, control.min)
+                values = (*ends, control.max - control.step)
             for value in values:
                 before = picture_and_values(explorer)
                 control.value = value
