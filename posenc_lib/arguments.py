@@ -63,7 +63,7 @@ def float_dtype(name: str, value: object) -> torch.dtype:
 def token_vectors(name: str, x: object, d_model: int) -> Tensor:
     """`x` if it is a floating-point tensor of shape `[batch, seq, d_model]`."""
     expected = f"a floating-point tensor of shape [batch, seq, {d_model}]"
-    _float_tensor(name, x, expected, "are these token ids before the embedding?")
+    float_tensor(name, x, expected, "are these token ids before the embedding?")
     if x.dim() != 3:
         raise ValueError(f"{name} must be {expected}, got shape {list(x.shape)} with {x.dim()} axes")
     if x.shape[-1] != d_model:
@@ -74,17 +74,18 @@ def token_vectors(name: str, x: object, d_model: int) -> Tensor:
 def vectors(name: str, value: object) -> Tensor:
     """`value` if it is a floating-point tensor of shape `[…, rows, width]`."""
     expected = "a floating-point tensor of shape [..., rows, width]"
-    _float_tensor(name, value, expected, f"{name}.float() makes it one")
+    float_tensor(name, value, expected, f"{name}.float() makes it one")
     if value.dim() < 2 or value.shape[-1] == 0:
         raise ValueError(f"{name} must be {expected}, got shape {list(value.shape)}")
     return value
 
 
-def _float_tensor(name: str, value: object, expected: str, advice: str) -> None:
+def float_tensor(name: str, value: object, expected: str, advice: str = "") -> None:
+    """Raises `TypeError` if `value` is no floating-point tensor; `advice` is for a tensor of another kind."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
     if not value.dtype.is_floating_point:
-        raise TypeError(f"{name} must be {expected}, got dtype {value.dtype}: {advice}")
+        raise TypeError(f"{name} must be {expected}, got dtype {value.dtype}{f': {advice}' if advice else ''}")
 
 
 def positions(name: str, value: object, x: Tensor) -> Tensor:

@@ -79,7 +79,7 @@ class EncoderLayer(nn.Module):
         mask: Bool[Tensor, "*#axes #seq #seq"] | None = None,
         position: Int[Tensor, "*#batch seq"] | None = None,
     ) -> Float[Tensor, "batch seq d_model"]:
-        _check_input(x, mask, position, self.d_model, self.n_heads)
+        position = _check_input(x, mask, position, self.d_model, self.n_heads)
         if self.norm == "pre":
             x = x + self.attend(self.attention_norm(x), mask, position)
             x = x + self.transform(self.feed_forward_norm(x))
@@ -140,10 +140,10 @@ class Encoder(nn.Module):
         mask: Bool[Tensor, "*#axes #seq #seq"] | None = None,
         position: Int[Tensor, "*#batch seq"] | None = None,
     ) -> Float[Tensor, "batch seq d_model"]:
-        _check_input(x, mask, position, self.d_model, self.n_heads)
+        counted = _check_input(x, mask, position, self.d_model, self.n_heads)            # once for all layers
         x = self.layers[0].attention.position.embed(x, position)                         # door 1, once
         for layer in self.layers:
-            x = layer(x, mask=mask, position=position)                                   # doors 2 and 3
+            x = layer(x, mask=mask, position=counted)                                    # doors 2 and 3
         return self.final_norm(x)
 
 
@@ -168,10 +168,13 @@ def _one_per_layer(position: object, n_layers: int) -> list[Position | None]:
     return schemes
 
 
-def _check_input(x: object, mask: object, position: object, d_model: int, n_heads: int) -> None:
-    """Here and not only in the attention, so that nothing has been computed and the names are the caller's."""
+def _check_input(x: object, mask: object, position: object, d_model: int, n_heads: int) -> Tensor:
+    """The positions as integers `[1 or batch, seq]`; `None` has become 0, 1, 2, …
+
+    Checked here and not only in the attention, so that nothing has been computed and the names are the caller's.
+    """
     x = token_vectors("x", x, d_model)
     batch, seq, _ = x.shape
     if mask is not None:
         attention_mask("mask", mask, (batch, n_heads, seq, seq))
-    positions("position", position, x)
+    return positions("position", position, x)

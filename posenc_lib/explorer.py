@@ -171,6 +171,11 @@ def slider(low: float, high: float, start: float | None = None, *, step: float |
     return kind(min=low, max=high, value=start, step=step, description=label, **SLIDER_LOOK)
 
 
+def minus(text: str) -> str:
+    """`text` with minus signs for hyphens, as its numbers are to be read."""
+    return text.replace("-", "−")
+
+
 def choice(options: Sequence[object], start: object = None, *, label: str = "") -> widgets.SelectionSlider:
     """A slider over a short list of values."""
     return widgets.SelectionSlider(options=list(options), value=options[0] if start is None else start,

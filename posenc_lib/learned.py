@@ -60,10 +60,17 @@ class LearnedEncoding(Position):
         Raises: `TypeError` or `ValueError` for a length that is not a whole number ≥ 1.
         """
         rows = stretch(self.table.detach(), whole_number("max_len", max_len, at_least=1))
-        with torch.device("meta"):                                    # draws no random numbers for rows that are there
-            resized = LearnedEncoding(self.d_model, len(rows), self.dropout.p)
-        resized.table = nn.Parameter(rows, requires_grad=self.table.requires_grad)
+        resized = LearnedEncoding.from_rows(rows, self.dropout.p)
+        resized.table.requires_grad_(self.table.requires_grad)
         return resized.train(self.training)
+
+    @staticmethod
+    def from_rows(rows: Float[Tensor, "max_len d_model"], dropout: float = 0.0) -> LearnedEncoding:
+        """An encoding whose table is a copy of `rows`; no random numbers are drawn."""
+        with torch.device("meta"):
+            encoding = LearnedEncoding(rows.shape[1], len(rows), dropout)
+        encoding.table = nn.Parameter(rows.detach().clone())
+        return encoding
 
     def extra_repr(self) -> str:
         return f"d_model={self.d_model}, max_len={self.max_len}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from posenc_lib.arguments import whole_number
+from posenc_lib.arguments import float_tensor, whole_number
 from posenc_lib.position import Position
 from posenc_lib.sinusoidal import frequencies
 
@@ -247,13 +247,10 @@ def _wide(x: Tensor) -> torch.dtype:
 # Checks: each returns what it accepts
 
 def _heads(name: str, x: object) -> Tensor:
-    expected = f"{name} must be a floating-point tensor of shape [batch, heads, seq, d_head]"
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{expected}, got {type(x).__name__}")
-    if not x.dtype.is_floating_point:
-        raise TypeError(f"{expected}, got dtype {x.dtype}")
+    expected = "a floating-point tensor of shape [batch, heads, seq, d_head]"
+    float_tensor(name, x, expected)
     if x.dim() != 4:
-        raise ValueError(f"{expected}, got shape {list(x.shape)} with {x.dim()} axes")
+        raise ValueError(f"{name} must be {expected}, got shape {list(x.shape)} with {x.dim()} axes")
     return x
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc_lib.arguments import positive_number, whole_number
+from posenc_lib.seeding import seeded
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -54,8 +55,7 @@ def small_run(seed: int, x: Sequence[int] = (0, 1, 2, 3, 4), y: Sequence[int] = 
     if len(x) != len(y) or not x:
         raise ValueError(f"x and y must be equally long and not empty, got {len(x)} and {len(y)} tokens")
     vocabulary = max(*x, *y) + 1
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed), torch.device("cpu"):
         E = nn.Embedding(vocabulary, D_MODEL)
         P = nn.Parameter(torch.randn(len(x), D_MODEL))
         linear = nn.Linear(D_MODEL, vocabulary)

@@ -17,6 +17,7 @@ from posenc_lib.arguments import positive_number, whole_number
 from posenc_lib.attention import MultiHeadAttention, causal_mask
 from posenc_lib.position import Position
 from posenc_lib.progress import progress
+from posenc_lib.seeding import seeded
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -127,10 +128,7 @@ def train(make_model: Callable[[], nn.Module], task: Task, *, seed: int, steps: 
     device = torch.device(device) if device is not None else pick_device()
     tokens, target = task.tokens.to(device), task.target.to(device)
     history = []
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.default_generator.manual_seed(seed)
-        if device.type != "cpu":
-            torch.get_device_module(device).manual_seed(seed)
+    with seeded(seed, device):
         model = make_model().to(device).train()
         optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
         for step in progress(range(1, steps + 1), "training", shown=bar):

@@ -599,7 +599,7 @@ def with_extremes():
 def test_depth_shows_0_at_the_bottom_and_what_has_overflowed_at_the_top_and_says_so():
     runs = with_extremes()
     explorer = depth_explorer(runs)
-    low, high = runs.ends(GRADIENT)
+    low, high = runs.ends[GRADIENT]
     assert explorer.background().axes[GRADIENT].get_ylim() == (low, high)
     for residual, norm, height, said in (
             (False, "none", low, r"0 \(0 to \d.*\)"), (True, "none", high, "beyond the largest float"),

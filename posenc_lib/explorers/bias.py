@@ -9,10 +9,11 @@ import torch
 from matplotlib.figure import Figure
 
 from posenc_lib.alibi import Alibi, alibi_slopes
-from posenc_lib.explorer import Explorer, View, choice, slider
+from posenc_lib.explorer import Explorer, View, choice, minus, slider
 from posenc_lib.figures import BLUE, DIVERGING, GREY, ORANGE, blank, book_style
 from posenc_lib.marks import Cells, Line, Mark, Points, Text
 from posenc_lib.position import Position
+from posenc_lib.seeding import seeded
 from posenc_lib.shaw import Shaw
 from posenc_lib.t5 import T5Bias, t5_bucket
 
@@ -51,8 +52,7 @@ def background() -> Figure:
 @functools.cache
 def schemes() -> dict[str, Position]:
     """The three schemes. The tables of T5 and Shaw are as they begin, from a fixed seed: nothing is trained here."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)              # the CPU's only: manual_seed would seed every device
+    with seeded(0):
         return {"ALiBi": Alibi(HEADS), "T5": T5Bias(HEADS, **BUCKETS), "Shaw": Shaw(D_HEAD, K, values=False)}
 
 
@@ -80,7 +80,7 @@ def by_offset(matrix: Float[np.ndarray, "queries keys"]) -> Float[np.ndarray, " 
 def still_marks(scheme: str, head: int) -> tuple[Mark, ...]:
     """What stays while k moves: the matrix, the curve, the numbers on the scale."""
     limit, matrix = LIMIT[scheme], biases(scheme)[head]
-    scale = [Text(-REACH - 3, tick, _signed(f"{tick * limit:g}"), size=13, align="right", shift=(-8, 0), panel=CURVE,
+    scale = [Text(-REACH - 3, tick, minus(f"{tick * limit:g}"), size=13, align="right", shift=(-8, 0), panel=CURVE,
                   color="black") for tick in (-1, -0.5, 0, 0.5, 1)]
     others: list[Mark] = []
     if scheme == "ALiBi":                                   # heads differ by their slopes only: compare them
@@ -107,7 +107,7 @@ def bias_view(scheme: str, head: int, k: int) -> View:
     lines += [sharing,
               f"e^{{bias}} = {np.exp(bias):.4f}: the factor on the weight before the softmax divides by the row's sum"]
     alt = f"{scheme}, head {head}: at offset {k} the bias is {bias:.4g} along the whole diagonal; {sharing}."
-    return View(marks, [_signed(line) for line in lines], _signed(alt), still_marks(scheme, head))
+    return View(marks, [minus(line) for line in lines], minus(alt), still_marks(scheme, head))
 
 
 def outline(k: int) -> tuple[list[float], list[float]]:
@@ -154,10 +154,6 @@ def _sharing(offsets: np.ndarray, scheme: str) -> str:
         return f"k = {first} and k = {last} share this number"
     beyond = " and everything beyond" if REACH in (-first, last) else ""
     return f"k = {first} … {last}{beyond} share this number"
-
-
-def _signed(text: str) -> str:
-    return text.replace("-", "−")
 
 
 def bias_explorer() -> Explorer:

@@ -6,6 +6,7 @@ before and after the norm: Xiong et al. 2020, "On Layer Normalization in the Tra
 """
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -21,10 +22,11 @@ from torch import Tensor, nn
 from posenc_lib.arguments import whole_number
 from posenc_lib.attention import MultiHeadAttention
 from posenc_lib.encoder import PositionwiseFeedForward
-from posenc_lib.explorer import Explorer, View, choice
+from posenc_lib.explorer import Explorer, View, choice, minus
 from posenc_lib.figures import BLUE, GREY, ORANGE, SKY, panels
 from posenc_lib.marks import Line, Mark, Points, Text
 from posenc_lib.progress import progress
+from posenc_lib.seeding import seeded
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -105,13 +107,12 @@ class DepthRuns:
     gradient: dict[Setting, Float[Tensor, "seeds layers"]]
     residue: dict[Setting, Float[Tensor, "seeds states"]]
 
-    def ends(self, panel: int) -> tuple[float, float]:
-        """Of a panel's axis; that of the gradients is logarithmic, around all norms that can stand on it."""
-        if panel == RESIDUE:
-            return -0.03, 1.03
+    @functools.cached_property                                  # asked at every move
+    def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Of each panel's axis; that of the gradients is logarithmic, around all norms that can stand on it."""
         norms = torch.cat([seeds.flatten() for seeds in self.gradient.values()])
         low, high = norms[(norms > 0) & norms.isfinite()].log10().aminmax()
-        return 10 ** (low.floor().item() - 2), 10 ** (high.ceil().item() + 2)
+        return (10 ** (low.floor().item() - 2), 10 ** (high.ceil().item() + 2)), (-0.03, 1.03)
 
 
 def depth_runs(seeds: int = 5, depths: Iterable[int] = DEPTHS, *, bar: bool = True) -> DepthRuns:
@@ -134,8 +135,7 @@ def measure(residual: bool, norm: str, depth: int, seed: int) -> tuple[Float[Ten
 
     The loss is linear and random: the mean over tokens of c·y/√d with c from N(0, 1), another one for each token.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         stack = Stack(depth, residual, norm)
         x, c = torch.randn(2, 1, TOKENS, D_MODEL, dtype=torch.float64)
     states = stack.states(x)
@@ -155,8 +155,7 @@ def rank_residue(kind: str, depth: int, seed: int) -> Float[Tensor, " layers"]:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     depth = whole_number("depth", depth, at_least=1)
     residual, feed_forward = KINDS[kind]
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(whole_number("seed", seed, at_least=0))
+    with seeded(whole_number("seed", seed, at_least=0)):
         stack = Stack(depth, residual, "none", feed_forward)
         for weight in stack.parameters():
             if weight.dim() == 2:
@@ -167,7 +166,7 @@ def rank_residue(kind: str, depth: int, seed: int) -> Float[Tensor, " layers"]:
 
 def background(runs: DepthRuns) -> Figure:
     figure, (gradient, residue) = panels(1.1, 1, height=4.0, width=9.6)
-    low, high = runs.ends(GRADIENT)
+    low, high = runs.ends[GRADIENT]
     gradient.set(yscale="log", ylim=(low, high), ylabel="norm, second FFN weight (log scale)")
     first, last = round(math.log10(low)), round(math.log10(high))
     step = max(1, 5 * round((last - first) / 40))
@@ -175,7 +174,7 @@ def background(runs: DepthRuns) -> Figure:
     gradient.minorticks_off()
     gradient.plot([-0.03, 1], [1, 1], color=GREY, linewidth=0.8, linestyle="--")
     gradient.set_title("Gradients: near 1, vanishing or exploding?")
-    residue.set(ylim=runs.ends(RESIDUE), ylabel="rank-one residue", title="Tokens: 1 = all differ, 0 = all the same")
+    residue.set(ylim=runs.ends[RESIDUE], ylabel="rank-one residue", title="Tokens: 1 = all differ, 0 = all the same")
     for ax, right, label in (gradient, 1.27, "layer"), (residue, 1.42, "layer (0: what comes in)"):
         ax.set(xlim=(-0.03, right), xticks=[])                  # room for names on the right
         ax.set_xlabel(label, labelpad=18)                       # below its numbers, which are marks: they change
@@ -189,7 +188,7 @@ def depth_view(runs: DepthRuns, residual: bool, norm: str, depth: int) -> View:
     """The runs of one setting, the means of the other five at this depth pale behind them."""
     marks: list[Mark] = []
     for panel, runs_of in ((GRADIENT, runs.gradient), (RESIDUE, runs.residue)):
-        ends, here = runs.ends(panel), runs_of[residual, norm, depth]
+        ends, here = runs.ends[panel], runs_of[residual, norm, depth]
         means = {(r, n): _mean(runs_of[r, n, depth]) for r in (False, True) for n in NORMS}
         bold = _curves(means.pop((residual, norm))[None], depth, ends, 25, panel=panel, width=3)
         pale = _curves(torch.stack([*means.values()]), depth, ends, 11, panel=panel, color=PALE, width=1.5)
@@ -215,7 +214,7 @@ def depth_view(runs: DepthRuns, residual: bool, norm: str, depth: int) -> View:
              *(f"{name + ':':28}{text}" for name, text in table.items())]
     said = "; ".join(f"{name}: {text}" for name, text in table.items())
     alt = f"Gradient norm and residue by layer, {stack}. {said}."
-    return View(marks, [line.replace("-", "−") for line in lines], alt.replace("-", "−"))
+    return View(marks, [minus(line) for line in lines], minus(alt))
 
 
 def _curves(rows: Tensor, depth: int, ends: tuple[float, float], points: int, **look: object) -> Line:

@@ -11,7 +11,7 @@ import torch
 from matplotlib.figure import Figure
 
 from posenc_lib.arguments import positive_number
-from posenc_lib.explorer import Explorer, View, slider
+from posenc_lib.explorer import Explorer, View, minus, slider
 from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, panels
 from posenc_lib.marks import Cells, Line, Mark, Points, Text
 
@@ -49,7 +49,7 @@ def background() -> Figure:
     figure, (vector, centred, result) = panels(1, 1, 1, height=4.0, width=9.6)
     for ax, ticks in ((vector, (-10, 0, 10, 20, 40, 80)), (centred, (-20, -10, 0, 10, 20, 40))):
         ax.set_yscale("symlog", linthresh=LINEAR, linscale=1.5)
-        ax.set_yticks(ticks, [str(tick).replace("-", "−") for tick in ticks])
+        ax.set_yticks(ticks, [minus(str(tick)) for tick in ticks])
         ax.set_ylabel(f"value (logarithmic beyond ±{LINEAR})")
         ax.minorticks_off()
     result.set_ylabel("value (standard deviations)")
@@ -90,7 +90,7 @@ def layer_norm_view(shift: float, scale: float, outlier: float) -> View:
     ]
     alt = (f"x is [{' '.join(f'{entry:.6g}' for entry in x)}], with mean {mean:.4f} and variance {variance:.4f}. "
            f"LayerNorm makes {_row(result)} of it, at most {change:.4f} from what it makes of [2, 4, 6, 8].")
-    return View(marks, [line.replace("-", "−") for line in lines], alt.replace("-", "−"))
+    return View(marks, [minus(line) for line in lines], minus(alt))
 
 
 def _step(panel: int, entries: np.ndarray, mean: float, deviation: float) -> list[Mark]:
@@ -100,7 +100,7 @@ def _step(panel: int, entries: np.ndarray, mean: float, deviation: float) -> lis
             Line(EDGE, [mean, mean], panel=panel, color=GREEN),
             Line(np.repeat(range(D), 3), sticks, panel=panel, color=GREY, width=1.5),
             Points(range(D), entries, panel=panel),
-            *(Text(place, LIMITS[panel][1], f"{entry:.4g}".replace("-", "−"), panel=panel, color="black", size=11,
+            *(Text(place, LIMITS[panel][1], minus(f"{entry:.4g}"), panel=panel, color="black", size=11,
                    shift=(0, 8)) for place, entry in enumerate(entries))]
 
 

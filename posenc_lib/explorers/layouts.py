@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from posenc_lib.explorer import Explorer, View, slider
+from posenc_lib.explorer import Explorer, View, minus, slider
 from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, blank, book_style
 from posenc_lib.marks import Line, Mark, Points
 from posenc_lib.rotary import HALF, INTERLEAVED, apply_rotary
@@ -118,7 +118,7 @@ def layouts_view(p: int, k: int) -> View:
     norms = ", ".join(f"{layout} {vector.norm():.3f}" for layout, vector in here.items())
     alt = (f"x turned to position {p}. Norms: x {X.norm():.3f}, {norms}. Along p the score of offset {k} is flat in "
            f"either layout and varies by {spread[MIXED]:.2f} when they are mixed.")
-    return View(marks, [line.replace("-", "−") for line in lines], alt.replace("-", "−"), curves(k))
+    return View(marks, [minus(line) for line in lines], minus(alt), curves(k))
 
 
 def _norm_note(vector: Tensor) -> str:

@@ -5,7 +5,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from posenc_lib.explorer import Explorer, View, slider
+from posenc_lib.explorer import Explorer, View, minus, slider
 from posenc_lib.explorers import clock
 from posenc_lib.explorers.clock import LIMIT
 from posenc_lib.figures import BLUE, GREY, ORANGE, RED, blank, book_style
@@ -47,7 +47,7 @@ def offset_view(p: int, k: int) -> View:
         marks += [clock.arc(p * frequency, k * frequency, panel=pair, color=ORANGE),
                   clock.hand(p * frequency, panel=pair, color=GREY, width=2),
                   clock.hand((p + k) * frequency, panel=pair, color=BLUE),
-                  Text(0, -LIMIT, f"kω = {k * frequency:.3f}".replace("-", "−"), panel=pair, shift=(0, 8), color=RED)]
+                  Text(0, -LIMIT, minus(f"kω = {k * frequency:.3f}"), panel=pair, shift=(0, 8), color=RED)]
     offsets = np.arange(-REACH, REACH + 1)
     marks += [Points(np.arange(D_MODEL), there, panel=ENTRIES, color=BLUE, size=7),
               Points(np.arange(D_MODEL), moved, panel=ENTRIES, color=ORANGE, size=14, hollow=True),
@@ -59,13 +59,13 @@ def offset_view(p: int, k: int) -> View:
         f"PE(p + k)   = {_row(there)}",
         f"M_k PE(p)   = {_row(moved)}",
         f"largest difference of the last two: {error:.0e}",
-        f"PE(p)·PE(p + k) = cos kω_{{0}} + … + cos kω_{{{PAIRS - 1}}} = {product:.4f}".replace("-", "−"),
+        minus(f"PE(p)·PE(p + k) = cos kω_{{0}} + … + cos kω_{{{PAIRS - 1}}} = {product:.4f}"),
     ], (f"From position {p} to {p + k}: each pair's hand turns by its own angle; PE(p + k) and M_k PE(p) coincide; the "
         f"dot product is {product:.4f}."), [Line(offsets, products, panel=SIMILARITY, color=BLUE)])
 
 
 def _row(entries: torch.Tensor) -> str:
-    return "[" + " ".join(f"{entry:7.4f}" for entry in entries.tolist()).replace("-", "−") + "]"
+    return minus("[" + " ".join(f"{entry:7.4f}" for entry in entries.tolist()) + "]")
 
 
 def offset_explorer() -> Explorer:

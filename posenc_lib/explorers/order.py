@@ -13,6 +13,7 @@ from posenc_lib.attention import MultiHeadAttention, causal_mask
 from posenc_lib.explorer import SLIDER_LOOK, Explorer, View, slider
 from posenc_lib.figures import RED, SEQUENTIAL, panels
 from posenc_lib.marks import Cells, Mark, Text, frame
+from posenc_lib.seeding import seeded
 from posenc_lib.sinusoidal import sinusoidal_table
 
 SENTENCE = "the cat sat on the mat"
@@ -52,8 +53,7 @@ def embedding(word: str) -> torch.Tensor:
 @functools.cache
 def layer() -> MultiHeadAttention:
     """One attention layer with one head and random weights, always the same; its choices are sharp enough to see."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.default_generator.manual_seed(1)          # the CPU's only: manual_seed would seed every device
+    with seeded(1), torch.no_grad():
         made = MultiHeadAttention(D_MODEL, 1).double().eval()
         made.to_query.weight *= 6
     return made

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from posenc_lib.explorer import Explorer, View, choice, slider
+from posenc_lib.explorer import Explorer, View, choice, minus, slider
 from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, panels
 from posenc_lib.marks import Arrow, Line, Mark, Points, Text, frame
 from posenc_lib.rotary import apply_rotary
@@ -135,7 +135,7 @@ def _lines(m: int, n: int, pair: int, base: float) -> list[str]:
     turns = round((before + offset * omega - after) / (2 * math.pi))
     less = f" - {turns} · 2π" if turns > 0 else f" + {-turns} · 2π" if turns else ""
     shares, farther = shares_turned([m, m + FARTHER], [n, n + FARTHER], base)
-    return [line.replace("-", "−") for line in (
+    return [minus(line) for line in (
         f"pair {pair}: {name} = {base:g}^{{-2·{pair}/{D_HEAD}}} = {omega:.6g} rad a position; "
         f"q turns by m{name} = {m * omega:.4f}, k by n{name} = {n * omega:.4f}",
         f"angle from q to k: before {before:.4f}, after {after:.4f} = {before:.4f} + (n - m){name}{less}; "

@@ -16,6 +16,7 @@ from posenc_lib.explorer import Explorer, View, choice
 from posenc_lib.figures import BLUE, GREY, ORANGE, panels
 from posenc_lib.marks import Line, Points
 from posenc_lib.progress import progress
+from posenc_lib.seeding import seeded
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -65,8 +66,7 @@ def learning_curve(token_size: float, position_size: float, seed: int, steps: in
 
     Both tables are learned; their entries begin as N(0, size²). One hidden layer, every case in every step, Adam.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         tokens, positions = (
             nn.Parameter(size * torch.randn(LENGTH, D_MODEL)) for size in (token_size, position_size))
         head = nn.Sequential(nn.Linear(D_MODEL, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, LENGTH))

@@ -10,13 +10,14 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from posenc_lib.attention import MultiHeadAttention
-from posenc_lib.explorer import Explorer, View, slider
+from posenc_lib.explorer import Explorer, View, minus, slider
 from posenc_lib.explorers.order import D_MODEL, SENTENCE, embedding
 from posenc_lib.figures import DIVERGING, blank, book_style
 from posenc_lib.learned import LearnedEncoding
 from posenc_lib.marks import Cells, Mark, Text, frame
 from posenc_lib.position import Position
 from posenc_lib.rotary import Rotary
+from posenc_lib.seeding import seeded
 from posenc_lib.sinusoidal import SinusoidalEncoding
 
 WORDS = SENTENCE.split()
@@ -51,8 +52,7 @@ def background() -> Figure:
 @functools.cache
 def fixed() -> tuple[MultiHeadAttention, dict[str, Position]]:
     """An attention layer with one head and random weights, and the three schemes; always the same numbers."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(5)          # the CPU's only: manual_seed would seed every device
+    with seeded(5):
         layer = MultiHeadAttention(D_MODEL, 1)
         rows = LAST + len(WORDS)
         schemes = (SinusoidalEncoding(D_MODEL, rows, dropout=0.0), LearnedEncoding(D_MODEL, rows), Rotary(D_MODEL))
@@ -96,7 +96,7 @@ def slide_view(s: int) -> View:
                       for panel in (below - len(SCHEMES), below)]
         elif s:
             size = "0 up to rounding"
-        lines.append(f"{scheme:22}{size:20}{what}".rstrip().replace("-", "−"))
+        lines.append(minus(f"{scheme:22}{size:20}{what}".rstrip()))
         said.append(f"{scheme} {size}")
     see = ("the words and their order are the same: only rotary scores, which know the words and n − m alone, stay"
            if s else "nothing has moved yet: below stands what stands above")

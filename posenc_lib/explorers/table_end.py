@@ -63,16 +63,9 @@ def end_runs(seeds: int = 5, steps: int = 300, *, bar: bool = True) -> EndRuns:
                                         ("sinusoidal", sinusoidal, sinusoidal_table(length, D_MODEL)),
                                         ("sinusoidal, stretched", sinusoidal,
                                          stretch(sinusoidal_table(N, D_MODEL), length))):
-                model.position = _with_rows(rows)
+                model.position = LearnedEncoding.from_rows(rows)
                 accuracies[scheme][length].append(accuracy(model, other))
     return EndRuns(learned_table, accuracies)
-
-
-def _with_rows(rows: Float[Tensor, "length d_model"]) -> LearnedEncoding:
-    with torch.random.fork_rng(devices=[]):                     # a new table draws its rows
-        position = LearnedEncoding(rows.shape[1], len(rows))
-    position.table.data.copy_(rows)
-    return position
 
 
 def background(runs: EndRuns) -> Figure:
@@ -95,7 +88,7 @@ def background(runs: EndRuns) -> Figure:
 
 def end_view(runs: EndRuns, length: int) -> View:
     """Both tables for sentences of `length` words, what the learned one says by itself, and the accuracies."""
-    encoding = _with_rows(runs.table)
+    encoding = LearnedEncoding.from_rows(runs.table)
     try:
         encoding(torch.zeros(1, length, D_MODEL))
         answer = f"{length} of its {N} rows are used"

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from posenc_lib.explorer import Explorer, View, slider
+from posenc_lib.explorer import Explorer, View, minus, slider
 from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SEQUENTIAL, SKY, panels
 from posenc_lib.marks import Cells, Line, Mark, Points, Text, frame
 from posenc_lib.small_run import SmallRun, small_run
@@ -54,8 +54,7 @@ def training_view(run: SmallRun, epoch: int) -> View:
     moved = np.linalg.norm(here - run.table[0].numpy(), axis=-1)
     return View(marks, [
         f"epoch {epoch}: loss {loss:.4f}, {right} of {len(run.y)} predictions right",
-        "P now: " + "  ".join(f"{position}: ({x:6.3f}, {y:6.3f})" for position, (x, y) in enumerate(here))
-        .replace("-", "−"),
+        "P now: " + minus("  ".join(f"{position}: ({x:6.3f}, {y:6.3f})" for position, (x, y) in enumerate(here))),
         "distance from the start: " + "  ".join(f"{position}: {far:.3f}" for position, far in enumerate(moved)),
     ], (f"After {epoch} epochs the loss is {loss:.4f} and {right} of {len(run.y)} predictions are right; the position "
         f"vectors have moved {moved.min():.2f} to {moved.max():.2f} from where they began."))
