@@ -6,20 +6,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_lib import MultiHeadAttention, Position, causal_mask
+from posenc_lib import Position, causal_mask
 from posenc_lib.alibi import Alibi, alibi_slopes
+from tests.third_door import (
+    assert_padding_on_the_left_changes_nothing,
+    assert_word_by_word_is_the_whole_sentence,
+    layer_of,
+    random,
+)
 
 N_HEADS, D_HEAD = 6, 4
 D_MODEL = N_HEADS * D_HEAD
 
 
-def random(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def layer_with(scheme):
-    torch.manual_seed(0)
-    return MultiHeadAttention(D_MODEL, N_HEADS, scheme).double().eval()
+    return layer_of(D_MODEL, N_HEADS, scheme)
 
 
 def bias(scheme, query_position, key_position, dtype=torch.float64):
@@ -151,25 +152,12 @@ def test_without_a_mask_a_sentence_read_backwards_gives_its_outputs_backwards():
     assert causal.abs().max() > 1e-2
 
 
-@torch.no_grad()
 def test_word_by_word_is_the_whole_sentence_at_once():
-    layer, x = layer_with(Alibi(N_HEADS)), random(2, 7, D_MODEL)
-    whole, _ = layer(x, mask=causal_mask(7))
-    for p in range(7):
-        step, _ = layer(x[:, p : p + 1], x[:, : p + 1], query_position=torch.tensor([p]))
-        torch.testing.assert_close(step[:, 0], whole[:, p], rtol=0, atol=1e-5)
-    forgotten, _ = layer(x[:, 6:], x)                                           # query_position is not 0
-    assert (forgotten[:, 0] - whole[:, 6]).abs().max() > 1e-2
+    assert_word_by_word_is_the_whole_sentence(layer_with(Alibi(N_HEADS)), 7)
 
 
-@torch.no_grad()
 def test_padding_on_the_left_changes_nothing():
-    layer, x = layer_with(Alibi(N_HEADS)), random(2, 7, D_MODEL)
-    words = torch.tensor([[True] * 7, [False] * 3 + [True] * 4])
-    position = (words.long().cumsum(1) - 1).clamp(min=0)
-    padded, _ = layer(x, mask=words[:, None, None] & causal_mask(7), query_position=position, key_position=position)
-    alone, _ = layer(x[1:, 3:], mask=causal_mask(4))
-    torch.testing.assert_close(padded[1, 3:], alone[0], rtol=0, atol=1e-12)
+    assert_padding_on_the_left_changes_nothing(layer_with(Alibi(N_HEADS)))
 
 
 # The module

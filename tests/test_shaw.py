@@ -8,15 +8,17 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from posenc_lib import MultiHeadAttention, causal_mask
+from posenc_lib import MultiHeadAttention
 from posenc_lib.shaw import Shaw, shaw_index
+from tests.third_door import (
+    assert_padding_on_the_left_changes_nothing,
+    assert_word_by_word_is_the_whole_sentence,
+    layer_of,
+    random,
+)
 
 D_HEAD, N_HEADS, CLIP = 5, 3, 2
 D_MODEL = D_HEAD * N_HEADS
-
-
-def random(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def shaw(max_offset=CLIP, **settings):
@@ -27,8 +29,7 @@ def shaw(max_offset=CLIP, **settings):
 
 
 def layer_with(scheme):
-    torch.manual_seed(0)
-    return MultiHeadAttention(D_MODEL, N_HEADS, scheme).double().eval()
+    return layer_of(D_MODEL, N_HEADS, scheme)
 
 
 # The rows
@@ -160,25 +161,12 @@ def test_a_sentence_read_backwards_is_another_sentence():
     assert (layer(x.flip(1))[0] - layer(x)[0].flip(1)).abs().max() > 1e-2
 
 
-@torch.no_grad()
 def test_word_by_word_is_the_whole_sentence_at_once():
-    layer, x = layer_with(shaw()), random(2, 7, D_MODEL)
-    whole, _ = layer(x, mask=causal_mask(7))
-    for p in range(7):
-        step, _ = layer(x[:, p : p + 1], x[:, : p + 1], query_position=torch.tensor([p]))
-        torch.testing.assert_close(step[:, 0], whole[:, p], rtol=0, atol=1e-5)
-    forgotten, _ = layer(x[:, 6:], x)                                           # query_position is not 0
-    assert (forgotten[:, 0] - whole[:, 6]).abs().max() > 1e-2
+    assert_word_by_word_is_the_whole_sentence(layer_with(shaw()), 7)
 
 
-@torch.no_grad()
 def test_padding_on_the_left_changes_nothing():
-    layer, x = layer_with(shaw()), random(2, 7, D_MODEL)
-    words = torch.tensor([[True] * 7, [False] * 3 + [True] * 4])
-    position = (words.long().cumsum(1) - 1).clamp(min=0)
-    padded, _ = layer(x, mask=words[:, None, None] & causal_mask(7), query_position=position, key_position=position)
-    alone, _ = layer(x[1:, 3:], mask=causal_mask(4))
-    torch.testing.assert_close(padded[1, 3:], alone[0], rtol=0, atol=1e-12)
+    assert_padding_on_the_left_changes_nothing(layer_with(shaw()))
 
 
 # The module

@@ -7,15 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from posenc_lib import MultiHeadAttention, causal_mask
+from posenc_lib import MultiHeadAttention
 from posenc_lib.t5 import T5Bias, t5_bucket
+from tests.third_door import (
+    assert_padding_on_the_left_changes_nothing,
+    assert_word_by_word_is_the_whole_sentence,
+    layer_of,
+    random,
+)
 
 N_HEADS, D_HEAD = 3, 4
 D_MODEL = N_HEADS * D_HEAD
-
-
-def random(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def t5_bias(**settings):
@@ -25,8 +27,7 @@ def t5_bias(**settings):
 
 
 def layer_with(scheme):
-    torch.manual_seed(0)
-    return MultiHeadAttention(D_MODEL, N_HEADS, scheme).double().eval()
+    return layer_of(D_MODEL, N_HEADS, scheme)
 
 
 def starts(bucket):
@@ -175,25 +176,12 @@ def test_a_sentence_read_backwards_is_another_sentence_unless_both_halves_agree(
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-@torch.no_grad()
 def test_word_by_word_is_the_whole_sentence_at_once(bidirectional):
-    layer, x = layer_with(t5_bias(bidirectional=bidirectional)), random(2, 20, D_MODEL)
-    whole, _ = layer(x, mask=causal_mask(20))
-    for p in range(20):
-        step, _ = layer(x[:, p : p + 1], x[:, : p + 1], query_position=torch.tensor([p]))
-        torch.testing.assert_close(step[:, 0], whole[:, p], rtol=0, atol=1e-5)
-    forgotten, _ = layer(x[:, 19:], x)                                          # query_position is not 0
-    assert (forgotten[:, 0] - whole[:, 19]).abs().max() > 1e-2
+    assert_word_by_word_is_the_whole_sentence(layer_with(t5_bias(bidirectional=bidirectional)), 20)
 
 
-@torch.no_grad()
 def test_padding_on_the_left_changes_nothing():
-    layer, x = layer_with(t5_bias()), random(2, 7, D_MODEL)
-    words = torch.tensor([[True] * 7, [False] * 3 + [True] * 4])
-    position = (words.long().cumsum(1) - 1).clamp(min=0)
-    padded, _ = layer(x, mask=words[:, None, None] & causal_mask(7), query_position=position, key_position=position)
-    alone, _ = layer(x[1:, 3:], mask=causal_mask(4))
-    torch.testing.assert_close(padded[1, 3:], alone[0], rtol=0, atol=1e-12)
+    assert_padding_on_the_left_changes_nothing(layer_with(t5_bias()))
 
 
 @torch.no_grad()
