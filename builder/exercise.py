@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from jupytext.cell_to_text import three_backticks_or_more
 
+from builder import language
+
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
 PLACEHOLDER = "...  # your code here"
@@ -76,22 +78,19 @@ def validated(cell, chapter_number):
 
 def for_reader(cell, chapter_number):
     """Heading, stub, and the folded solution."""
-    data = validated(cell, chapter_number)
+    data, words = validated(cell, chapter_number), language.words_for(cell)
     return [
-        replace(cell, type="markdown", source=heading(data), metadata=GENERATED, lines=cell.lines[:1]),
+        replace(cell, type="markdown", source=heading(data, words), metadata=GENERATED, lines=cell.lines[:1]),
         stub(cell),
-        replace(cell, type="markdown", source=folded(cell), metadata=GENERATED, lines=cell.lines[:1]),
+        replace(cell, type="markdown", source=folded(cell, words), metadata=GENERATED, lines=cell.lines[:1]),
     ]
 
 
-def heading(data):
-    circles = "●" * data["difficulty"] + "○" * (3 - data["difficulty"])
-    minutes, points = counted(data["minutes"], "minute"), counted(data["points"], "point")
-    return f"**Exercise {data['id']}** · about {minutes} · difficulty {circles} · {points}"
-
-
-def counted(number, word):
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+def heading(data, words):
+    title = words.exercise.format(id=data["id"])
+    difficulty = words.difficulty.format(circles="●" * data["difficulty"] + "○" * (3 - data["difficulty"]))
+    minutes, points = language.length(data["minutes"], words), language.worth(data["points"], words)
+    return f"**{title}** · {minutes} · {difficulty} · {points}"
 
 
 def stub(cell):
@@ -106,10 +105,10 @@ def stub(cell):
     return replace(cell, source="\n".join(source), lines=lines)
 
 
-def folded(cell):
+def folded(cell, words):
     # The blank lines make Markdown inside of the HTML render.
     code = [line for line in cell.source.split("\n") if line.strip() not in (BEGIN, END)]
     code = "\n".join(line for line in code if not line.startswith("check(")).strip("\n").split("\n")
     fence = three_backticks_or_more(code)
     solution = "\n".join([f"{fence}python", *code, fence])
-    return f"<details><summary>A solution</summary>\n\n{solution}\n\n</details>"
+    return f"<details><summary>{words.solution}</summary>\n\n{solution}\n\n</details>"

@@ -6,6 +6,8 @@ notebook, or be a year of the chapter's References, or stand with a reference in
 
     [02_sinusoidal_by_hand]
     "27.3" = "Vaswani et al. 2017, table 2, the base model"
+
+A translation has the entries of its original, and may have more of its own, below ["ja/02_sinusoidal_by_hand"].
 """
 
 import html
@@ -16,13 +18,13 @@ from typing import NamedTuple
 import nbformat
 
 from builder.chapter import ChapterError, book_root, chapter_name, notebook_path, read_chapter, read_toml
+from builder.language import language_of, words
 
 FENCED_CODE = re.compile(r"^ *(```+|~~~+).*?^ *\1[`~]* *$", re.MULTILINE | re.DOTALL)
 ADDRESS = re.compile(r"https?://[^\s)>\]]+|(?<=\]\()[^)\s]*")
 ATTRIBUTE = r"""\s+[A-Za-z][\w:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]+))?"""
 HTML_TAG = re.compile(rf"<!--.*?-->|</?[A-Za-z][A-Za-z0-9-]*(?:{ATTRIBUTE})*\s*/?>", re.DOTALL)
-LABEL = re.compile(r"^#+ \d+(?:\.\d+)+|\b(?:chapter|exercise|section)s?\s+\d+(?:\.\d+)+", re.MULTILINE | re.IGNORECASE)
-REFERENCES = re.compile(r"^## References *$.*?(?=^##? |\Z)", re.MULTILINE | re.DOTALL)
+LABEL = r"^#+ \d+(?:\.\d+)+|\b(?:chapter|exercise|section)s?\s+\d+(?:\.\d+)+"  # and what the language has for it
 ANSI_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 # A minus is a sign unless something stands right before it that could be subtracted from. Letters or digits right
@@ -100,8 +102,11 @@ def prose_of(path):
     text = "\n".join(lines)
     for pattern in (FENCED_CODE, ADDRESS, HTML_TAG):
         text = pattern.sub(emptied, text)
-    references = "\n".join(found[0] for found in REFERENCES.finditer(text))
-    return LABEL.sub(emptied, REFERENCES.sub(emptied, text)), references
+    own = words(language_of(chapter_name(path)))
+    list_of_references = re.compile(rf"^## {own.references} *$.*?(?=^##? |\Z)", re.MULTILINE | re.DOTALL)
+    labels = re.compile(f"{LABEL}|{own.section}|{own.named_exercise}", re.MULTILINE | re.IGNORECASE)
+    references = "\n".join(found[0] for found in list_of_references.finditer(text))
+    return labels.sub(emptied, list_of_references.sub(emptied, text)), references
 
 
 def output_text(path):
@@ -137,7 +142,11 @@ def problems(path):
         and not (number.is_integer and number.value in years)
     ]
     result = []
-    listed = listed_numbers(book_root(path)).get(chapter_name(path), {})
+    lists, name = listed_numbers(book_root(path)), chapter_name(path)
+    listed = lists.get(name, {})
+    if "/" in name:  # a translation: the entries of its original hold too, and need not all be used
+        known = [number for written in lists.get(path.stem, {}) for number in find_numbers(written)[:1]]
+        unconfirmed = [number for number in unconfirmed if not any(number.same_as(other) for other in known)]
     for written, reference in listed.items():
         number = (find_numbers(written) or [None])[0]
         if number is None or number.written != written.replace("−", "-") or not str(reference).strip():
