@@ -6,7 +6,9 @@ from pathlib import Path
 
 from builder.build import build_all, write_if_changed
 from builder.chapter import ChapterError, book_root, chapter_name, chapter_paths, read_chapter, text_of
+from builder.links import problems as links_to_nowhere
 from builder.prose_numbers import problems
+from builder.stamp import stamp
 from builder.write_back import write_back
 
 
@@ -35,8 +37,14 @@ def parser():
     numbers = commands.add_parser("numbers", help="print the numbers of the prose that no output confirms")
     numbers.set_defaults(command=numbers_command)
 
+    links = commands.add_parser("links", help="print what leads nowhere: links, numbers of sections, literature")
+    links.set_defaults(command=links_command)
+
     for command in (build, format, numbers):
         command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="such as 02; all of them if none is named")
+
+    stamps = commands.add_parser("stamp", help="write address and tag of book.toml into notebooks and README.md")
+    stamps.set_defaults(command=stamp_command)
 
     back = commands.add_parser("write-back", help="carry cells edited in a notebook back into the chapter's text")
     back.add_argument("notebook", type=Path, metavar="NOTEBOOK", help="such as notebooks/02_sinusoidal_by_hand.ipynb")
@@ -73,6 +81,18 @@ def numbers_command(options):
     found = [line for path in selected(options.chapters) for line in problems(path)]
     print("\n".join(found) or "Every number of the prose is confirmed.")
     return 1 if found else 0
+
+
+def links_command(options):
+    found = links_to_nowhere(book_root(Path.cwd()))
+    print("\n".join(found) or "Every link, number and citation leads somewhere.")
+    return 1 if found else 0
+
+
+def stamp_command(options):
+    written = stamp(book_root(Path.cwd()))
+    print("\n".join(written) or "All notebooks and README.md have the address and tag of book.toml already.")
+    return 0
 
 
 def write_back_command(options):

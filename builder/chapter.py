@@ -11,7 +11,7 @@ import nbformat
 import yaml
 from jupytext.myst import MystMetadataParsingError, myst_to_notebook, notebook_to_myst
 
-from builder import exercise
+from builder import essay, exercise, language, publish
 
 # What GitHub and nbval need to know; no version, which would differ between machines.
 METADATA = {
@@ -77,6 +77,10 @@ def read_chapter(path, text=None):
     file = f"chapters/{chapter_name(path)}.md"
     if not re.fullmatch(r"\d\d_\w+", path.stem):
         raise ChapterError(f"{file}: a chapter's name is two digits, an underline and a name.")
+    try:
+        language.words(language.language_of(file))
+    except ValueError as error:
+        raise ChapterError(f"{file}: {error}") from None
     text = path.read_text(encoding="utf-8") if text is None else text
     try:
         notebook = myst_to_notebook(text, add_source_map=True)
@@ -109,26 +113,48 @@ def read_toml(path):
         raise ChapterError(f"{path}: {error}") from None
 
 
+def address(root):
+    try:
+        return publish.address_of(read_toml(root / "book.toml"))
+    except ValueError as error:
+        raise ChapterError(f"book.toml: {error}") from None
+
+
 def first_cell(root):
-    book = read_toml(root / "book.toml")
-    source = FIRST_CELL.read_text(encoding="utf-8").rstrip("\n")
-    for key in ("repository", "tag"):
-        if not isinstance(book.get(key), str):
-            raise ChapterError(f'book.toml: the line `{key} = "..."` is missing; it may be empty.')
-        source = source.replace(f'\n{key.upper()} = ""\n', f"\n{key.upper()} = {json.dumps(book[key])}\n")
+    book, source = address(root), FIRST_CELL.read_text(encoding="utf-8").rstrip("\n")
+    for key, value in (("REPOSITORY", book.repository), ("TAG", book.tag)):
+        source = source.replace(f'\n{key} = ""\n', f"\n{key} = {json.dumps(value)}\n")
     lines = list(range(1, source.count("\n") + 2))
     folded = {"jupyter": {"source_hidden": True}}  # JupyterLab shows its first line; a click opens it
     return Cell("builder/first_cell.py", lines, "code", source, exercise.GENERATED | folded)
 
 
+def badge(path):
+    """The cell that opens the chapter in Colab, in a list; none while the book stands where Colab cannot open it."""
+    root = book_root(path)
+    text = publish.badge_text(address(root), chapter_name(path), [chapter_name(other) for other in chapter_paths(root)])
+    return [] if text is None else [Cell("book.toml", [1], "markdown", text, exercise.GENERATED)]
+
+
 def reader_cells(path, text=None):
-    """The cells a reader gets: the chapter's, the first cell added, each exercise as heading, stub and solution."""
+    """The cells a reader gets: the chapter's, the first cell added, each exercise as heading, stub and solution.
+
+    A question to answer in words gets a heading too; its answer is the chapter's own folded cell.
+    """
     _, cells = read_chapter(path, text)
-    number, found, result, solution = int(path.stem[:2]), set(), [], []
-    for cell in cells:
+    number, found, result, solution = int(path.stem[:2]), set(), badge(path), []
+    for cell, before, following in zip(cells, [None, *cells], [*cells[1:], None], strict=False):
         if cell.type == "code" and not any(made.type == "code" for made in result):
             result.append(first_cell(book_root(path)))
-        if "exercise" in cell.metadata:
+        if "essay" in cell.metadata:
+            result += [*solution, *essay.for_reader(cell, following, number)]
+            solution = []
+            if cell.metadata["essay"]["id"] in found:
+                raise cell.error(f"there are two questions {cell.metadata['essay']['id']} in this chapter.")
+            found.add(cell.metadata["essay"]["id"])
+        elif essay.is_answer(cell) and (before is None or "essay" not in before.metadata):
+            raise cell.error("an answer stands right after its question, a cell of text with `essay` metadata.")
+        elif "exercise" in cell.metadata:
             *given, answer = exercise.for_reader(cell, number)
             result += [*solution, *given]
             solution = [answer]
@@ -178,9 +204,12 @@ def reader_notebook(path):
 
 
 def fingerprint(path):
-    """What a notebook's pictures depend on: a hash of the chapter's text, one of the first cell and the library."""
+    """What a notebook's pictures depend on: a hash of the chapter's text, one of the first cell and the library.
+
+    Not the address and tag, which are stamped into a notebook without executing it.
+    """
     root = book_root(path)
-    library = [first_cell(root).source]
+    library = [FIRST_CELL.read_text(encoding="utf-8")]
     for file in files_below(root / "posenc_lib", "*.py"):
         library += [file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")]
     return f"{sha256(path.read_text(encoding='utf-8'))[:16]}-{sha256(json.dumps(library))[:16]}"

@@ -1,5 +1,6 @@
 # Finds the book's library: installed, in this folder or one above it, or else fetched from the book's address with git.
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,8 @@ if importlib.util.find_spec("posenc_lib") is None:
         try:
             with tempfile.TemporaryDirectory(dir=here) as folder:  # so that a failed fetch leaves nothing behind
                 git = ["git", "clone", "--quiet", "--depth", "1", "--branch", TAG, REPOSITORY, f"{folder}/book"]
-                subprocess.run(git, check=True, capture_output=True, text=True, errors="replace")
+                unasked = os.environ | {"GIT_TERMINAL_PROMPT": "0"}  # else git may wait for a password for ever
+                subprocess.run(git, check=True, capture_output=True, text=True, errors="replace", env=unasked)
                 if not Path(folder, "book", "posenc_lib", "__init__.py").is_file():
                     raise FileNotFoundError("there is no posenc_lib in it.")
                 book = Path(folder, "book").rename(places[-1])

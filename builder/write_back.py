@@ -91,8 +91,10 @@ def carried(node, origin, cells, file):
     if node.get("attachments"):
         raise ChapterError(f"{title}: a picture that was pasted in cannot go into the chapter's text.")
     if origin is None:
-        if "exercise" in node.metadata or "book" in node.metadata:
-            raise ChapterError(f"{title}: a copy of a cell the builder makes; exercises are written in {file}.")
+        if node.metadata.keys() & {"exercise", "essay", "book"}:
+            raise ChapterError(
+                f"{title}: a copy of a cell the builder makes; exercises and questions are written in {file}."
+            )
         return ([Cell(file, [0], node.cell_type, source, {})], [f"new: {title}"]) if source else ([], [])
     if (source, node.cell_type) == (origin.source.strip("\n").rstrip(), origin.type):
         return ([] if origin.generated else [cells[origin.origin]], [])
@@ -108,6 +110,8 @@ def carried(node, origin, cells, file):
 
 
 def where_to_edit(origin):
+    if origin.origin is None and origin.type == "markdown":
+        return "the badge is made by builder/publish.py from book.toml; edit it there."
     if origin.origin is None:
         return "the first code cell is made from builder/first_cell.py and book.toml; edit it there."
     return f"this cell is made from the exercise at {origin.place()}; edit it there."

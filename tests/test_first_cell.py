@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -47,14 +49,14 @@ def git(folder, *arguments):
     subprocess.run(["git", *person, *arguments], cwd=folder, env=environment, check=True)
 
 
-def run_first_cell(folder, repository="", tag=TAG, after=SHOW_WHERE, path=None):
+def run_first_cell(folder, repository="", tag=TAG, after=SHOW_WHERE, path=None, within=()):
     """Runs the cell in `folder` in a new process that knows nothing of this repository."""
     book = folder.parent / "book"
     book.mkdir(exist_ok=True)
     (book / "book.toml").write_text(f'repository = "{repository}"\ntag = "{tag}"\n', encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
-        [sys.executable, "-"],
+        [*within, sys.executable, "-"],
         input=first_cell(book).source + after,
         cwd=folder,
         env=environment | ({} if path is None else {"PATH": path}),
@@ -168,26 +170,54 @@ def test_a_repository_without_the_library(elsewhere, tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_to(elsewhere, repository):
-    # Permissions do not bind an administrator, under whom tests may run; a folder that has been removed stops anyone.
-    unwritable = elsewhere / "removed"
-    unwritable.mkdir()
-    leave = f"import os\nos.chdir({str(unwritable)!r})\nwhere = os.getcwd()\nos.rmdir({str(unwritable)!r})\n"
-    stay = "from pathlib import Path\nPath.cwd = staticmethod(lambda: Path(where))\n"
-    (elsewhere.parent / "book").mkdir(exist_ok=True)
-    (elsewhere.parent / "book" / "book.toml").write_text(
-        f'repository = "{repository}"\ntag = "{TAG}"\n', encoding="utf-8"
-    )
-    source = leave + stay + first_cell(elsewhere.parent / "book").source
-    run = subprocess.run(
-        [sys.executable, "-"],
-        input=source,
-        cwd=elsewhere,
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert "a folder that can be written to" in message(run)
+    if os.geteuid() == 0:       # permissions do not bind an administrator; a file system mounted read-only does
+        mounted = 'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$@"'
+        outer = ["unshare", "--mount", "sh", "-c", mounted, "sh"]
+    else:
+        outer = []
+        elsewhere.chmod(0o555)
+    found = message(run_first_cell(elsewhere, repository, within=outer))
+    assert "a folder that can be written to" in found
+    assert re.search("Read-only file system|Permission denied", found)
     assert list(elsewhere.iterdir()) == []
+
+
+class Locked(BaseHTTPRequestHandler):
+    """A server that asks everybody who they are, as one does whose repository is private or not there at all."""
+
+    def do_GET(self):
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="private"')
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_nobody_is_asked_for_a_password_on_the_terminal_jupyter_was_started_from(elsewhere):
+    server = HTTPServer(("127.0.0.1", 0), Locked)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    terminal, own_end = os.openpty()
+    (elsewhere.parent / "book").mkdir()
+    address = f"http://127.0.0.1:{server.server_port}/private.git"
+    (elsewhere.parent / "book" / "book.toml").write_text(f'repository = "{address}"\ntag = "{TAG}"\n', encoding="utf-8")
+    on_terminal = f"import fcntl, os, termios\nos.setsid()\nfcntl.ioctl({own_end}, termios.TIOCSCTTY, 0)\n"
+    try:
+        run = subprocess.run(
+            [sys.executable, "-"],
+            input=on_terminal + first_cell(elsewhere.parent / "book").source,
+            cwd=elsewhere,
+            capture_output=True,
+            encoding="utf-8",
+            pass_fds=[own_end],
+            timeout=30,
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+        os.close(terminal)
+        os.close(own_end)
+    assert "terminal prompts disabled" in message(run)
 
 
 def test_something_stands_where_the_copy_goes(elsewhere, repository):
