@@ -15,6 +15,8 @@ from matplotlib import image
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from posenc_lib.fonts import letters_for
+
 if TYPE_CHECKING:
     from jaxtyping import Float
 
@@ -25,7 +27,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
 DIVERGING = "RdBu_r"            # for values on both sides of 0: white is 0
 SEQUENTIAL = "Blues"            # for values on one side
 DPI = 100                       # figure pixels an inch; pictures are stored at twice that
-OUT_OF_SIGHT = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
+OUT_OF_SIGHT = "display:block;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 STYLE = {
     "font.size": 10,
     "font.family": "sans-serif",
@@ -62,7 +64,7 @@ def heat_map(ax: Axes, values: Float[np.ndarray, "rows columns"], low: float = -
 def png(figure: Figure) -> bytes:
     """The figure as a PNG at twice its own resolution, without a date or a version in it."""
     buffer = io.BytesIO()
-    with book_style():
+    with book_style(), letters_for(figure):
         figure.savefig(buffer, format="png", dpi=2 * figure.dpi, metadata={"Software": None})
     return buffer.getvalue()
 
@@ -80,13 +82,15 @@ def data_url(png: bytes) -> str:
 
 
 def show(figure: Figure, alt: str) -> None:
-    """Shows `figure` with `alt`, the sentence that stands for it where it cannot be seen.
-
-    JupyterLab drops an image's own alt text, so the sentence follows once more, hidden from sight only.
-    """
+    """Shows `figure` with `alt`, the sentence that stands for it where it cannot be seen."""
     if not alt.strip():
         raise ValueError("alt must say in a sentence what the figure shows, got an empty text")
     width, height = (round(side * figure.dpi) for side in figure.get_size_inches())
     picture = {"text/plain": "figure", "image/png": png(figure)}
     display(picture, raw=True, metadata={"image/png": {"alt": alt, "width": width, "height": height}})
+    describe(alt)
+
+
+def describe(alt: str) -> None:
+    """Says `alt` after the picture just shown, hidden from sight only: JupyterLab and nbconvert drop an image's own."""
     display({"text/plain": alt, "text/html": f'<span style="{OUT_OF_SIGHT}">{html.escape(alt)}</span>'}, raw=True)

@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from posenc_lib.figures import BLUE, DIVERGING, data_url, pixels_png
+from posenc_lib.fonts import letters_for
 
 Place = Callable[[object, object], np.ndarray]      # data coordinates x, y -> picture pixels [points, 2], y downwards
 
@@ -193,7 +194,8 @@ class Panels:
     """Where the panels of a figure lie in its picture, once its layout is settled, so that marks can be placed."""
 
     def __init__(self, figure: Figure) -> None:
-        figure.draw_without_rendering()               # settles the constrained layout
+        with letters_for(figure):
+            figure.draw_without_rendering()           # settles the constrained layout
         figure.set_layout_engine("none")              # and marks drawn later must unsettle neither it
         for ax in figure.axes:                        # nor the limits of the axes
             ax.set_autoscale_on(False)
