@@ -2,7 +2,7 @@
 import importlib
 import sys
 
-NAMES = ("table", "encoder", "explorers", "browser", "rotary")
+NAMES = ("imports", "table", "encoder", "explorers", "browser", "rotary")
 
 
 def main() -> None:
