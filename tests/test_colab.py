@@ -13,9 +13,12 @@ from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 from nbclient import NotebookClient
 
 from builder.build import WIDGET_VIEW
+from builder.chapter import chapter_paths, notebook_path
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-NOTEBOOKS = sorted((ROOT / "notebooks").rglob("[0-9][0-9]_*.ipynb"))
+NOTEBOOKS = [notebook_path(chapter) for chapter in chapter_paths(ROOT)]
 KERNEL = "posenc-colab"
 PINS = dict(line.split("==") for line in (ROOT / "requirements-colab.txt").read_text().split() if "==" in line)
 
@@ -81,7 +84,7 @@ class Executed:
                 if output.get("data", {}).get("text/plain", "").startswith("Explorer with")]
 
 
-@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: str(path.relative_to(ROOT / "notebooks")))
 def chapter(request):
     require_kernel()
     notebook, stored = (nbformat.read(request.param, as_version=4) for _ in range(2))

@@ -47,6 +47,7 @@ def book(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "ROOT", tmp_path)
     monkeypatch.setattr(environment, "BOOK", tmp_path / ".venv")
     monkeypatch.setattr(environment, "COLAB", tmp_path / ".venv-colab")
+    monkeypatch.setattr(environment, "CLASSROOM", tmp_path / ".venv-classroom")
     (tmp_path / "requirements.txt").write_text("-c constraints.txt\ntorch==2.13.0\n")
     (tmp_path / "constraints.txt").write_text("torch==2.13.0\n")
     folder = tmp_path / ".venv"
@@ -392,18 +393,40 @@ def test_the_oracle_tests_run_only_when_they_are_named(monkeypatch, tmp_path):
         assert [line for line in run.stdout.splitlines() if "::" in line] == collected, run.stdout + run.stderr
 
 
-def test_the_ci_run_ends_with_the_oracles_and_fails_with_them(monkeypatch, tmp_path):
-    for program in ("apt-get", "chromium"):
+def test_the_ci_run_calls_both_speeds_and_fails_with_either(monkeypatch, tmp_path):
+    for program in ("apt-get", "chromium", "bwrap"):
         script(tmp_path / program, "exit 0")
     script(tmp_path / "fc-list", "echo a font")
     script(tmp_path / "make", 'echo "made $*"; [ "$*" != "$FAILING" ]')
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    for failing in ("test-oracles", "nothing"):
+    for failing in ("test", "test-all", "nothing"):
         monkeypatch.setenv("FAILING", failing)
         run = subprocess.run([ROOT / ".ci" / "run"], cwd=tmp_path, capture_output=True, text=True)
         made = [line for line in run.stdout.splitlines() if line.startswith("made ")]
-        assert made == ["made environments", "made test", "made test-oracles"], run.stderr
-        assert (run.returncode != 0) == (failing == "test-oracles")
+        steps = ["made environments classroom", "made test", "made test-all"]
+        assert made == steps[: 2 if failing == "test" else 3], run.stderr
+        assert (run.returncode != 0) == (failing != "nothing")
+
+
+def test_the_two_speeds_together_run_every_test_once():
+    """What one leaves out the other runs, of the book's tests and of the classroom's; oracles belong to the second."""
+    for name, speed in (("test", '"not slow"'), ("test-all", "slow")):
+        run = subprocess.run(["make", "--dry-run", name], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert f"-m pytest -m {speed}" in run
+        assert f"-m pytest tests/classroom -m {speed}" in run
+        assert ("-m pytest --nbval --nbval-current-env notebooks" in run) == (name == "test")
+        assert ("-m pytest tests/oracles" in run) == (name == "test-all")
+
+
+def test_the_ci_run_fails_where_nothing_can_be_isolated(monkeypatch, tmp_path):
+    for program in ("apt-get", "make", "chromium"):
+        script(tmp_path / program, "exit 0")
+    script(tmp_path / "fc-list", "echo a font")
+    script(tmp_path / "bwrap", "exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    run = subprocess.run([ROOT / ".ci" / "run"], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode != 0
+    assert "bubblewrap cannot isolate a process here" in run.stderr and "make test" not in run.stdout
 
 
 # --- The browser ---
@@ -476,7 +499,7 @@ def pins(name):
     return {canonicalize_name(line.split("==")[0]): line.split("==")[1] for line in lines}
 
 
-@pytest.mark.parametrize("suffix", ["", "-colab", "-oracles"])
+@pytest.mark.parametrize("suffix", ["", "-colab", "-oracles", "-classroom"])
 def test_every_requirement_is_pinned_and_constrained_to_the_same_version(suffix):
     requirements, constraints = pins(f"requirements{suffix}.txt"), pins(f"constraints{suffix}.txt")
     assert (ROOT / f"requirements{suffix}.txt").read_text().startswith(f"-c constraints{suffix}.txt\n")
@@ -494,21 +517,35 @@ def test_the_library_admits_what_the_book_was_run_with_and_what_colab_has():
         assert version in SpecifierSet(project["requires-python"])
 
 
-def test_the_oracles_move_nothing_that_the_book_needs():
-    book, oracles = pins("constraints.txt"), pins("constraints-oracles.txt")
-    shared = book.keys() & oracles.keys()
-    assert {"torch", "numpy"} <= shared < oracles.keys()
-    assert {name: oracles[name] for name in shared} == {name: book[name] for name in shared}
-    assert (ROOT / "requirements-oracles.txt").read_text().splitlines()[1] == "-c constraints.txt"
+@pytest.mark.parametrize("name", ["oracles", "classroom"])
+def test_what_comes_beside_the_book_moves_nothing_that_it_needs(name):
+    book, beside = pins("constraints.txt"), pins(f"constraints-{name}.txt")
+    shared = book.keys() & beside.keys()
+    assert {"torch", "numpy"} <= shared < beside.keys()
+    assert {name: beside[name] for name in shared} == {name: book[name] for name in shared}
+    assert (ROOT / f"requirements-{name}.txt").read_text().splitlines()[1] == "-c constraints.txt"
 
 
-def test_the_extra_admits_the_oracles_that_ci_installs():
+@pytest.mark.parametrize("name", ["oracles", "classroom"])
+def test_the_extra_admits_what_ci_installs(name):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extra = [Requirement(line) for line in project["optional-dependencies"]["oracles"]]
-    oracles = pins("requirements-oracles.txt")
-    assert {need.name for need in extra} == oracles.keys()
+    extra = [Requirement(line) for line in project["optional-dependencies"][name]]
+    installed = pins(f"requirements-{name}.txt")
+    of_the_book = pins("requirements.txt").keys() - {"jupytext"} if name == "classroom" else set()
+    assert {canonicalize_name(need.name) for need in extra} == installed.keys() - of_the_book
     for need in extra:
-        assert need.specifier and oracles[need.name] in need.specifier, need
+        assert need.specifier and installed[need.name] in need.specifier, need
+
+
+def test_make_makes_the_classroom_an_environment_of_its_own(book, done):
+    (book.parent / "requirements-classroom.txt").write_text("-c constraints-classroom.txt\nnbgrader==0.9.6\n")
+    (book.parent / "constraints-classroom.txt").write_text("nbgrader==0.9.6\n")
+    (book.parent / ".venv-classroom").mkdir()
+    (book.parent / ".venv-classroom" / "bin").symlink_to(book / "bin")
+    environment.main(["classroom"])
+    create, packages = done
+    assert create == "create" and packages[-1] == str(book.parent / "requirements-classroom.txt")
+    assert is_current(book)
 
 
 def test_constraints_are_remade_from_the_needs_and_from_the_other_constraints(tmp_path):

@@ -5,7 +5,12 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOKS = sorted((pathlib.Path(__file__).parents[1] / "notebooks").rglob("*.ipynb"))
+from builder.chapter import chapter_paths, notebook_path
+
+pytestmark = pytest.mark.slow
+
+ROOT = pathlib.Path(__file__).parents[1]
+NOTEBOOKS = [notebook_path(chapter) for chapter in chapter_paths(ROOT)]
 
 
 def shown(cell):
@@ -15,7 +20,7 @@ def shown(cell):
     return "".join(texts)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: str(path.relative_to(ROOT / "notebooks")))
 def test_every_cell_can_be_run_again_after_the_last(path):
     notebook = nbformat.read(path, as_version=4)
     cells = [index for index, cell in enumerate(notebook.cells) if cell.cell_type == "code"]

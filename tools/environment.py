@@ -3,8 +3,9 @@
     python3 tools/environment.py book         .venv, from requirements.txt: to read, build and test the book
     python3 tools/environment.py oracles      to .venv also requirements-oracles.txt: libraries to test against
     python3 tools/environment.py colab        .venv-colab, from requirements-colab.txt: a kernel like Colab's
+    python3 tools/environment.py classroom    .venv-classroom, from requirements-classroom.txt: to assign and grade
     python3 tools/environment.py browser      print the path of a Chromium
-    python3 tools/environment.py constraints  remake constraints.txt, constraints-oracles.txt and constraints-colab.txt
+    python3 tools/environment.py constraints  remake constraints.txt and the other three constraints files
 
 Environment variables: TORCH=cpu takes PyTorch's CPU build, CHROMIUM names the browser, and PYTHON, which make
 passes on when it is given, says that this very Python is wanted.
@@ -28,6 +29,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BOOK = ROOT / ".venv"
 COLAB = ROOT / ".venv-colab"
+CLASSROOM = ROOT / ".venv-classroom"
 KERNEL = "posenc-colab"
 OLDEST_PYTHON = (3, 11)
 PIP = "pip==26.3"  # one version, so that its progress and its failures read the same everywhere
@@ -52,7 +54,7 @@ def files_named(suffix):
 
 def requirement_files(environment):
     """The files that decide what is installed in an environment."""
-    return files_named("-colab" if environment == COLAB else "")
+    return files_named({COLAB: "-colab", CLASSROOM: "-classroom"}.get(environment, ""))
 
 
 def fingerprint(files):
@@ -323,6 +325,10 @@ def make_colab():
     register_kernel()
 
 
+def make_classroom():
+    make(CLASSROOM, "Making .venv-classroom, once, to assign and grade: 1.6 GB on disk, a minute or more.")
+
+
 def register_kernel():
     """Let what runs in .venv start a kernel in .venv-colab by its name."""
     specification = {
@@ -388,7 +394,7 @@ def make_constraints():
     """Install the requirements alone in a scratch environment and write down all that came with them."""
     check_python()
     check_venv()
-    for suffix in ("", "-oracles", "-colab"):  # the book's first: the oracles keep to them
+    for suffix in ("", "-oracles", "-classroom", "-colab"):  # the book's first: the next two keep to them
         requirements, constraints = files_named(suffix)
         print(f"Installing {requirements.name} in a scratch environment.", flush=True)
         with tempfile.TemporaryDirectory() as scratch:
@@ -418,6 +424,7 @@ def main(arguments):
         "book": make_book,
         "oracles": make_oracles,
         "colab": make_colab,
+        "classroom": make_classroom,
         "browser": lambda: print(find_browser()),
         "constraints": make_constraints,
     }
