@@ -70,7 +70,8 @@ class Exercise:
     within: float = 1e-4                                    # of the largest entry, or of 1
 
 
-MARKS = {True: ("right", "✓", "#009E73"), False: ("not yet", "✗", "#D55E00"), None: ("open", "○", "#6B6B6B")}
+# The word, the sign and their background: white text on it can be read, and it stands out on a light and a dark page.
+MARKS = {True: ("right", "✓", "#00785A"), False: ("not yet", "✗", "#B54F00"), None: ("open", "○", "#6B6B6B")}
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,9 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         word, sign, color = MARKS[self.passed]
+        mark = f'<span style="background:{color};color:#FFFFFF;padding:1px 6px;border-radius:3px">{sign} {word}</span>'
         return (f'<div role="status" style="border-left:5px solid {color};padding:4px 10px;white-space:pre-wrap">'
-                f'<b style="color:{color}">{self.title} {sign} {word}</b>\n{html.escape(self.message)}</div>')
+                f"<b>{self.title} {mark}</b>\n{html.escape(self.message)}</div>")
 
 
 def check(name: str, answer: Callable) -> Verdict:
@@ -147,7 +149,7 @@ def _judge(answer: Callable, exercise: Exercise) -> str:
         for stage in exercise.stages:
             stage(answer)
         for case in exercise.cases:
-            _compare(answer, exercise, case)
+            compare(answer, exercise, case)
     except Failed:
         raise
     except Wrong:
@@ -156,7 +158,7 @@ def _judge(answer: Callable, exercise: Exercise) -> str:
     return exercise.shows + _remark(answer, exercise)
 
 
-def _compare(answer: Callable, exercise: Exercise, case: tuple, hint: str = "") -> None:
+def compare(answer: Callable, exercise: Exercise, case: tuple, hint: str = "") -> None:
     """Raises `Wrong` at the first entry that is not the truth's: both values, and the hint or what that entry is."""
     result, what, expected = call(answer, *case), calling(answer, *case), _array(exercise.truth(*case))
     within = exercise.within + _coarseness(result)
@@ -190,7 +192,7 @@ def _name_the_mistake(answer: Callable, exercise: Exercise) -> None:
     known = [mistake for mistake in (*exercise.mistakes, *_whole_numbers(exercise)) if all(same(mistake.answer))]
     hints = {mistake.hint if isinstance(mistake.hint, str) else mistake.hint(*case) for mistake in known}
     if len(hints) == 1:                                         # in half precision, two may look the same
-        _compare(answer, exercise, case, hints.pop())
+        compare(answer, exercise, case, hints.pop())
 
 
 def _whole_numbers(exercise: Exercise) -> list[Mistake]:

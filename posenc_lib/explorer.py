@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 import ipywidgets as widgets
 import numpy as np
+from IPython.display import display
 from matplotlib import image
 from matplotlib.figure import Figure
 
@@ -35,8 +36,11 @@ from posenc_lib.blame import own_frame
 from posenc_lib.marks import Mark, Panels
 
 STACKED = {"grid_area": "1 / 1 / 2 / 2", "width": "auto", "margin": "0"}      # the layers lie on one another
-SLIDER_LOOK = {"style": {"description_width": "80px"}, "layout": {"width": "440px", "max_width": "100%"}}
+SLIDER_LOOK = {"style": {"description_width": "80px"},
+               "layout": {"width": "440px", "max_width": "100%", "margin": "2px"}}
+LEAST_WIDTH = 520                   # pixels: below it the picture's text is too small to read, so it scrolls instead
 MONOSPACE = "font-family:'DejaVu Sans Mono',Consolas,monospace;font-size:13px;line-height:1.5"
+WRAPPED = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"       # JupyterLab's own style cuts words
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,15 @@ class Explorer:
 
     An exception in `compute` is raised when the explorer is made; later it is shown in the explorer, with its line,
     until a value that works is chosen.
+
+    Without a mouse: Tab goes from control to control and, after each slider, to its number, which can be typed over.
+    Home, End, Page Up and Page Down move a slider, and so do the arrow keys, but not in Notebook 7, which takes them
+    for itself. A drop-down list is opened by Space first. In a window narrower than its picture can bear, an explorer
+    scrolls sideways, but by touch or mouse only: there too the arrow keys are Jupyter's.
+
+    To a screen reader the picture is an image whose name is `alt`, and text fields, tick boxes and drop-down lists go
+    by their labels. ipywidgets gives sliders no name: the label is text that stands before the slider, only the number
+    is spoken, and of a `choice` that is the place in the list, from 0. So `values` and `alt` should say the setting.
     """
 
     def __init__(self, background: Callable[[], Figure], compute: Callable[..., View], *,
@@ -72,6 +85,8 @@ class Explorer:
             if not isinstance(control, widgets.ValueWidget):
                 raise TypeError(f"{name} must be a widget with a value, such as slider(0, 10), got {control!r}")
             control.description = control.description or name.replace("_", " ")
+            if control.has_trait("tooltip"):                # ipywidgets 8 would write "null" on a slider's label
+                control.tooltip = control.tooltip or control.description
         self.background, self.compute, self.controls, self.limits = background, compute, controls, dict(limits or {})
         for name in self.limits:
             if not hasattr(controls.get(name), "max"):
@@ -126,7 +141,7 @@ class Explorer:
         view = self.compute(**self.setting())
         if not isinstance(view, View):
             raise TypeError(f"{self.compute.__name__} must return a View, got {type(view).__name__}")
-        moving = self._picture_and_text(view, _values_text(view.values))
+        moving = self._picture_and_text(view, self._values_text(view.values))
         if view.under is not self.view.under:
             self.under.value = self._layer(view.under, 'aria-hidden="true"')
         self.moving.value = moving
@@ -136,16 +151,34 @@ class Explorer:
     def _picture_and_text(self, view: View, text: str) -> str:
         return self._layer(view.marks, f'role="img" aria-label="{html.escape(view.alt)}"') + text
 
+    def _values_text(self, lines: Sequence[str]) -> str:
+        """The lines, which may be a table: in a narrow window they scroll with the picture and are not wrapped.
+
+        The box around them is as wide as the picture, so that a longer line does not stretch the marks above it.
+        """
+        text = "\n".join(html.escape(line, quote=False) for line in lines)
+        text = re.sub(r"\^\{(.*?)\}", r"<sup>\1</sup>", text)
+        text = re.sub(r"_\{(.*?)\}", r"<sub>\1</sub>", text)
+        style = f"margin:0 8px;width:max-content;max-width:{self.panels.width - 16:.0f}px;{WRAPPED};{MONOSPACE}"
+        return f'<div style="width:0;min-width:100%"><pre aria-live="polite" style="{style}">{text}</pre></div>'
+
     def _layer(self, marks: Sequence[Mark], role: str) -> str:
         width, height = self.panels.width, self.panels.height
         return (f'<svg {role} viewBox="0 0 {width:.0f} {height:.0f}" font-family="DejaVu Sans,Verdana,sans-serif" '
                 f'style="display:block;width:100%;max-width:{width:.0f}px">{self.panels.svg(marks)}</svg>')
 
     def _arrange(self) -> widgets.Box:
-        layers = widgets.GridBox([self.picture, self.under, self.moving],
-                                 layout={"grid_template_columns": f"minmax(0, {self.panels.width:.0f}px)"})
+        width = self.panels.width
+        columns = f"minmax({min(width, LEAST_WIDTH):.0f}px, {width:.0f}px)"
+        layers = widgets.GridBox([self.picture, self.under, self.moving], layout={"grid_template_columns": columns})
         controls = widgets.Box(list(self.controls.values()), layout={"flex_flow": "row wrap"})
         return widgets.VBox([controls, layers])
+
+    def _ipython_display_(self) -> None:
+        bundle, metadata = self._repr_mimebundle_()
+        display(bundle, raw=True, metadata=metadata)
+        if self.view.alt:                       # for the still picture; the live one has its own, kept up to date
+            figures.describe(f"At first: {self.view.alt}")
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:
         width = round(self.panels.width)
@@ -186,18 +219,11 @@ def _still_picture(png: bytes) -> str:
     return f'<img src="{figures.data_url(png)}" alt="" style="display:block;width:100%">'
 
 
-def _values_text(lines: Sequence[str]) -> str:
-    text = "\n".join(html.escape(line, quote=False) for line in lines)
-    text = re.sub(r"\^\{(.*?)\}", r"<sup>\1</sup>", text)
-    text = re.sub(r"_\{(.*?)\}", r"<sub>\1</sub>", text)
-    return f'<pre aria-live="polite" style="margin:0 8px;white-space:pre-wrap;{MONOSPACE}">{text}</pre>'
-
-
 def _error_text(compute: Callable, error: Exception) -> str:
     """The error and the line of the file or cell of `compute` that it came from."""
     where = own_frame(compute, error) or traceback.extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {error}\nin {where.name}, line {where.lineno}: {where.line}"
-    style = f"margin:4px 8px;padding:6px;border-left:4px solid {figures.RED};white-space:pre-wrap;{MONOSPACE}"
+    style = f"margin:4px 8px;padding:6px;border-left:4px solid {figures.RED};{WRAPPED};{MONOSPACE}"
     text += "\nThe picture shows the last setting that worked."
     return f'<pre role="alert" style="{style}">{html.escape(text)}</pre>'
 
@@ -209,8 +235,9 @@ def _shown(value: object) -> str:
 
 
 def _plain(line: str) -> str:
-    return re.sub(r"[\^_]\{(.*?)\}", lambda found: found[0][0] + found[1] if len(found[1]) < 2 else
+    line = re.sub(r"[\^_]\{(.*?)\}", lambda found: found[0][0] + found[1] if len(found[1]) < 2 else
                   f"{found[0][0]}({found[1]})", line)
+    return line.replace("\u200b", "")                   # has done its work, and older matplotlib would draw a box
 
 
 def _page(lines: Sequence[str], over: Figure) -> Figure:

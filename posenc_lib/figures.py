@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#6B6B6B",
 )
+RED_TEXT = "#B54F00"            # words in red: they need more contrast to white than lines do
 DIVERGING = "RdBu_r"            # for values on both sides of 0: white is 0
 SEQUENTIAL = "Blues"            # for values on one side
 DPI = 100                       # figure pixels an inch; pictures are stored at twice that

@@ -1,7 +1,8 @@
 """The book as a reader sees it: a notebook in a real JupyterLab in a headless Chromium, driven by the keyboard.
 
     with jupyterlab(folder) as lab:                            # `folder` gets a copy of the book
-        notebook = lab.open("02_sinusoidal_by_hand")           # a fresh copy of that notebook, with its own kernel
+        notebook = lab.open("02_sinusoidal_by_hand")           # a fresh copy of that notebook, with its own kernel;
+                                                               # or in Notebook 7: lab.open(name, "Notebook")
         notebook.run_all()
         explorer = notebook.explorer("sinusoid_explorer(")     # of the cell whose last statement begins so
         explorer.press("position", "ArrowRight")
@@ -33,6 +34,7 @@ QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 SECONDS = 10                                          # how long anything may take before it counts as broken,
 SECONDS_TO_START, SECONDS_TO_RUN = 60, 300            # JupyterLab's start and a whole notebook apart
 CURRENT = "window.jupyterapp.shell.currentWidget"     # the open notebook, in JupyterLab's own terms
+PAGES = {"JupyterLab": "doc/tree", "Notebook": "notebooks"}     # where the one server shows a notebook in each of them
 
 
 def eventually(check: Callable[[], object], seconds: float = SECONDS) -> object:
@@ -76,7 +78,8 @@ def _server(folder: Path) -> Iterator[tuple[str, str]]:
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser",
                "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={folder}",
                f"--IdentityProvider.token={token}", "--LabApp.news_url=None",
-               "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+               "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+               "--JupyterNotebookApp.expose_app_in_browser=True"]
     log = own / "server.log"
     with log.open("w") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as server:
         def answers() -> None:
@@ -103,14 +106,14 @@ class Lab:
     browser: Browser
     page_options: dict[str, object]
 
-    def open(self, name: str) -> Notebook:
+    def open(self, name: str, front_end: str = "JupyterLab") -> Notebook:
         """Opens a copy of the notebook `name`, not run; a copy, so that each opening has a kernel of its own."""
         copy = f"{name}_{secrets.token_hex(4)}.ipynb"
         shutil.copy(self.folder / "notebooks" / f"{name}.ipynb", self.folder / "notebooks" / copy)
         page = self.browser.new_page(**{"viewport": {"width": 1280, "height": 1000}, **self.page_options})
         page.set_default_timeout(1000 * SECONDS)
-        notebook = Notebook(page)
-        address = f"{self.address}/doc/tree/notebooks/{copy}?reset&token={self.token}"
+        notebook = Notebook(page, front_end)
+        address = f"{self.address}/{PAGES[front_end]}/notebooks/{copy}?reset&token={self.token}"
         page.goto(address, timeout=1000 * SECONDS_TO_START)
         notebook.wait_until_open()
         return notebook
@@ -121,6 +124,7 @@ class Notebook:
     """An open notebook; `errors` are the JavaScript errors of its page so far."""
 
     page: Page
+    front_end: str
     errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -163,6 +167,20 @@ class Notebook:
         }""", source)
         self.wait_for("window.jupyterapp.commands.execute('notebook:run-cell')", SECONDS_TO_RUN)
 
+    def wear(self, theme: str) -> None:
+        """Sets the page's theme, "Light" or "Dark"."""
+        name = f"JupyterLab {theme}"
+        self.wait_for(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{name}'}})", SECONDS)
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+
+    def resize(self, width: int, height: int) -> None:
+        """Makes the window so large, in CSS pixels, and returns when the notebook fits it."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.wait_for_function("""width => {
+            const {left, right} = document.querySelector(".jp-Notebook").getBoundingClientRect();
+            return window.innerWidth === width && left >= 0 && right <= width && right - left > width / 2;
+        }""", arg=width)
+
     def trust(self) -> None:
         """Lets the stored outputs show all they hold, as in a notebook that the reader has run and saved before."""
         self.page.evaluate(f"for (const cell of {CURRENT}.content.model.cells) cell.trusted = true")
@@ -182,21 +200,26 @@ class Notebook:
         """The cells as they would be saved now."""
         return self.page.evaluate(f"{CURRENT}.content.model.toJSON().cells")
 
+    def _sources(self) -> list[tuple[str, str]]:
+        """Each cell's kind and source, without the outputs, which are long."""
+        return self.page.evaluate(f"[...{CURRENT}.content.model.cells].map(c => [c.type, c.sharedModel.getSource()])")
+
     def cell(self, beginning: str) -> Locator:
         """The one code cell whose last statement begins so."""
-        found = [index for index, cell in enumerate(self.cells())
-                 if cell["cell_type"] == "code" and _last_statement(cell).startswith(beginning)]
+        found = [index for index, (kind, source) in enumerate(self._sources())
+                 if kind == "code" and _last_statement(source).startswith(beginning)]
         assert len(found) == 1, f"{len(found)} code cells have a last statement that begins with {beginning}, not one"
-        return self._scrolled_to(found[0])
+        return self.scrolled_to(found[0])
 
     def text_cell(self, heading: str) -> Locator:
         """The one text cell with `heading` in its first line."""
-        found = [index for index, cell in enumerate(self.cells())
-                 if cell["cell_type"] == "markdown" and heading in "".join(cell["source"]).split("\n")[0]]
+        found = [index for index, (kind, source) in enumerate(self._sources())
+                 if kind == "markdown" and heading in source.split("\n")[0]]
         assert len(found) == 1, f"{len(found)} text cells have {heading} in their first line, not one"
-        return self._scrolled_to(found[0])
+        return self.scrolled_to(found[0])
 
-    def _scrolled_to(self, index: int) -> Locator:
+    def scrolled_to(self, index: int) -> Locator:
+        """The cell of this number, brought into view."""
         self.page.evaluate(f"{CURRENT}.content.scrollToItem({index})")
         return self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{index}"]')
 
@@ -225,12 +248,12 @@ class Notebook:
         cell = self.cell(beginning)
         for part in (".noUi-handle", "svg", "pre"):
             cell.locator(part).first.wait_for(state="attached")
-        return LiveExplorer(cell.locator(".jp-OutputArea-output"))
+        return LiveExplorer(cell.locator(".jp-OutputArea-output").filter(has=self.page.locator("svg")))
 
 
-def _last_statement(cell: dict[str, object]) -> str:
+def _last_statement(source: str) -> str:
     """Its first line and what follows: from the last line on that is not indented."""
-    return re.split(r"^(?=\S)", "".join(cell["source"]), flags=re.MULTILINE)[-1]
+    return re.split(r"^(?=\S)", source, flags=re.MULTILINE)[-1]
 
 
 @dataclass

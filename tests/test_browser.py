@@ -33,7 +33,7 @@ from posenc_lib.explorers import (
 )
 from posenc_lib.explorers.depth import measure
 from posenc_lib.small_run import SmallRun, small_run
-from tests.jupyter_browser import LiveExplorer, Notebook, eventually, jupyterlab
+from tests.jupyter_browser import ROOT, LiveExplorer, Notebook, eventually, jupyterlab
 
 # Each changes the value if the slider does not start at its low end; and the slider ends where there is much to see.
 KEYS = ("Home", "ArrowRight", "End", "ArrowLeft")
@@ -143,17 +143,27 @@ EXPLORERS = {
 SLIDERS = [(cell, name) for cell, (_, _, names) in EXPLORERS.items() for name in names]
 
 
-@pytest.mark.parametrize(("name", "cells"), [
-    ("02_sinusoidal_by_hand", list(EXPLORERS)),
-    ("03_learned_embeddings", ["training_explorer(", "table_end_explorer(", "scale_explorer("]),
-    ("04_relative_and_rotary", ["bias_explorer(", "rope_explorer(", "slide_explorer("]),
-    ("05_encoder_layer", ["layer_norm_explorer(", "depth_explorer("]),
-    ("06_exercises", ['show(fig, "Squared distance', 'show(fig, "Heat maps']),          # it has no explorer
-    ("07_rotary_in_practice", ["layouts_explorer("])])
-def test_a_chapter_as_saved_shows_its_pictures(lab, name, cells):
+PICTURES = {
+    "00_start_here": ["Explorer("],
+    "01_ordering_problem": ["order_explorer("],
+    "02_sinusoidal_by_hand": list(EXPLORERS),
+    "03_learned_embeddings": ["training_explorer(", "table_end_explorer(", "scale_explorer("],
+    "04_relative_and_rotary": ["bias_explorer(", "rope_explorer(", "slide_explorer("],
+    "05_encoder_layer": ["layer_norm_explorer(", "depth_explorer("],
+    "06_exercises": ['show(fig, "Squared distance', 'show(fig, "Heat maps'],            # it has no explorer
+    "07_rotary_in_practice": ["layouts_explorer("],
+}
+
+
+def test_every_chapter_is_looked_at_as_saved():
+    assert list(PICTURES) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_chapter_as_saved_shows_its_pictures(lab, name):
     notebook = lab.open(name)
     notebook.trust()
-    for cell in cells:
+    for cell in PICTURES[name]:
         picture = notebook.cell(cell).locator(".jp-OutputArea-output img")
         picture.wait_for()
         assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 1000

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from posenc_lib.explorer import Explorer, View, minus, slider
 from posenc_lib.explorers import clock
 from posenc_lib.explorers.clock import LIMIT
-from posenc_lib.figures import BLUE, GREY, ORANGE, RED, blank, book_style
+from posenc_lib.figures import BLUE, GREY, ORANGE, RED_TEXT, blank, book_style
 from posenc_lib.marks import Line, Points, Text
 from posenc_lib.sinusoidal import frequencies, shift_matrix, sinusoidal_table
 
@@ -47,7 +47,7 @@ def offset_view(p: int, k: int) -> View:
         marks += [clock.arc(p * frequency, k * frequency, panel=pair, color=ORANGE),
                   clock.hand(p * frequency, panel=pair, color=GREY, width=2),
                   clock.hand((p + k) * frequency, panel=pair, color=BLUE),
-                  Text(0, -LIMIT, minus(f"kω = {k * frequency:.3f}"), panel=pair, shift=(0, 8), color=RED)]
+                  Text(0, -LIMIT, minus(f"kω = {k * frequency:.3f}"), panel=pair, shift=(0, 8), color=RED_TEXT)]
     offsets = np.arange(-REACH, REACH + 1)
     marks += [Points(np.arange(D_MODEL), there, panel=ENTRIES, color=BLUE, size=7),
               Points(np.arange(D_MODEL), moved, panel=ENTRIES, color=ORANGE, size=14, hollow=True),

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posenc_lib.arguments import whole_number
 from posenc_lib.explorer import Explorer, View, slider
-from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, RED, panels
+from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, RED, RED_TEXT, panels
 from posenc_lib.learned import LearnedEncoding, stretch
 from posenc_lib.marks import Cells, Line, Points, Text, frame
 from posenc_lib.progress import progress
@@ -104,7 +104,7 @@ def end_view(runs: EndRuns, length: int) -> View:
     if length > N:
         left, right, bottom, _ = _rows(length)
         marks += [frame(left, right, N - 0.5, bottom, panel=LEARNED, color=RED, width=1.5),
-                  Text(D_MODEL / 2, (N + length - 1) / 2, "no rows", panel=LEARNED, color=RED, size=11)]
+                  Text(D_MODEL / 2, (N + length - 1) / 2, "no rows", panel=LEARNED, color=RED_TEXT, size=11)]
     lines = [f"{scheme + ':':23}accuracy {_spread(runs.accuracy[scheme][length])}" for scheme in SCHEMES]
     return View(marks, [f"the learned table as it is, {length} words: {answer}", *lines],
                 f"Sentences of {length} words with a table of {N} rows: {answer}. The accuracies stand below.")

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from posenc_lib.explorer import Explorer, View, slider
 from posenc_lib.explorers import clock
-from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, RED, SKY, panels
+from posenc_lib.figures import BLUE, GREEN, GREY, ORANGE, RED, RED_TEXT, SKY, panels
 from posenc_lib.marks import Line, Points, Text, frame
 
 BITS = 5
@@ -61,12 +61,13 @@ def why_waves_view(position: int) -> View:
     marks = [
         Line([BAR, BAR], [0, position], panel=NUMBER, color=RED, width=5),
         Points([BAR], [position], panel=NUMBER, color=RED, size=11) if position < FRAME else
-        Text(BAR, FRAME, f"▲ {position}", panel=NUMBER, color=RED, align="left", shift=(6, 8)),
+        Text(BAR, FRAME, f"▲ {position}", panel=NUMBER, color=RED_TEXT, align="left", shift=(6, 8)),
         Points([1], [position / LONG], panel=FRACTION, color=BLUE, size=11),
         Points([0], [position / SHORT], panel=FRACTION, color=BLUE, size=11) if fits else
-        Text(0, 1.0, "no such word", panel=FRACTION, color=RED, size=10),
+        Text(0, 1.0, "no such word", panel=FRACTION, color=RED_TEXT, size=10),
         frame(position - 0.5, position + 0.5, -0.5, BITS - 0.5, panel=BINARY, color=RED, width=2),
-        *(Text(LAST + 0.5, bit, str(digit), panel=BINARY, color=RED, shift=(9, 0)) for bit, digit in enumerate(digits)),
+        *(Text(LAST + 0.5, bit, str(digit), panel=BINARY, color=RED_TEXT, shift=(9, 0))
+          for bit, digit in enumerate(digits)),
         *(clock.hand(position * speed, panel=WAVES, color=color, length=length)
           for speed, (color, length) in zip(SPEEDS, HANDS, strict=True)),
         *(Text((length + 0.12) * math.cos(position * speed), (length + 0.12) * math.sin(position * speed), f"{speed:g}",
