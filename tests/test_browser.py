@@ -264,11 +264,13 @@ def chapter_01(lab):
     return notebook
 
 
+@pytest.mark.slow
 def test_all_cells_of_chapter_01_run(chapter_01):
     assert_all_ran(chapter_01)
     assert chapter_01.errors == []
 
 
+@pytest.mark.slow
 def test_a_sentence_is_typed_a_word_moved_and_positions_and_mask_ticked(chapter_01):
     """Each step by keyboard; the page must show what the explorer's plain function gives for that setting."""
     explorer = chapter_01.explorer("order_explorer(")
@@ -389,10 +391,12 @@ LEARNED = {
 }
 
 
+@pytest.mark.slow
 def test_all_cells_of_chapter_03_run(chapter_03):
     assert_all_ran(chapter_03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", LEARNED)
 def test_every_slider_of_chapter_03_is_tried_here_and_reached_by_tab(chapter_03, cell):
     explorer, names = chapter_03.explorer(cell), list(LEARNED[cell][1])
@@ -405,6 +409,7 @@ def test_every_slider_of_chapter_03_is_tried_here_and_reached_by_tab(chapter_03,
     assert reached == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cell", "name"), [(cell, name) for cell, (_, keys) in LEARNED.items() for name in keys])
 def test_slider_of_chapter_03_moves_by_keyboard_and_shows_the_numbers_of_its_run(chapter_03, trained, cell, name):
     truth, keys = LEARNED[cell]
@@ -413,6 +418,7 @@ def test_slider_of_chapter_03_moves_by_keyboard_and_shows_the_numbers_of_its_run
         assert_key_moves(explorer, name, key, lambda text, setting: truth(trained, text, setting))
 
 
+@pytest.mark.slow
 def test_the_epoch_is_walked_through_and_the_points_move_on(chapter_03, trained):
     explorer, pictures = chapter_03.explorer("training_explorer("), []
     explorer.press("epoch", "Home")
@@ -570,11 +576,13 @@ def relative(relative_runs):
     assert [notebook.errors for notebook in relative_runs.values()] == [[], []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chapter", RELATIVE)
 def test_all_cells_of_chapters_04_and_07_run(relative, chapter):
     assert_all_ran(relative[chapter])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chapter", "cell"), RELATIVE_EXPLORERS)
 def test_every_slider_of_chapters_04_and_07_is_tried_here_and_reached_by_tab(relative, chapter, cell):
     notebook, (make, _, keys) = relative[chapter], RELATIVE[chapter][cell]
@@ -588,6 +596,7 @@ def test_every_slider_of_chapters_04_and_07_is_tried_here_and_reached_by_tab(rel
     assert reached == list(keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chapter", "cell", "name"), [
     (chapter, cell, name) for chapter, cell in RELATIVE_EXPLORERS for name in RELATIVE[chapter][cell][2]])
 def test_slider_of_chapters_04_and_07_moves_by_keyboard_and_shows_the_right_numbers(relative, chapter, cell, name):
@@ -597,6 +606,7 @@ def test_slider_of_chapters_04_and_07_moves_by_keyboard_and_shows_the_right_numb
         assert_key_moves(explorer, name, key, truth)
 
 
+@pytest.mark.slow
 def test_each_scheme_of_the_bias_explorer_shows_its_own_numbers_for_heads_and_offsets(relative):
     explorer = relative["04_relative_and_rotary"].explorer("bias_explorer(")
     for choice, scheme in (("End", "Shaw"), ("Home", "ALiBi"), ("ArrowRight", "T5")):
@@ -691,10 +701,12 @@ ENCODER = {
 }
 
 
+@pytest.mark.slow
 def test_all_cells_of_chapter_05_run(chapter_05):
     assert_all_ran(chapter_05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ENCODER)
 def test_every_slider_and_tick_box_of_chapter_05_is_tried_here_and_reached_by_tab(chapter_05, cell):
     explorer, names = chapter_05.explorer(cell), list(ENCODER[cell][1])
@@ -707,6 +719,7 @@ def test_every_slider_and_tick_box_of_chapter_05_is_tried_here_and_reached_by_ta
     assert reached == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cell", "name"), [(cell, name) for cell, (_, keys) in ENCODER.items() for name in keys])
 def test_slider_or_tick_box_of_chapter_05_moves_by_keyboard_and_shows_the_right_numbers(chapter_05, cell, name):
     truth, keys = ENCODER[cell]
@@ -715,6 +728,7 @@ def test_slider_or_tick_box_of_chapter_05_moves_by_keyboard_and_shows_the_right_
         assert_key_moves(explorer, name, key, truth)
 
 
+@pytest.mark.slow
 def test_residual_path_and_norm_in_every_combination_show_their_own_numbers(chapter_05):
     explorer, seen = chapter_05.explorer("depth_explorer("), set()
     for choice in ("End", "Home", "ArrowRight"):
@@ -736,10 +750,12 @@ def chapter_06(last_runs):
     assert last_runs[1].errors == []
 
 
+@pytest.mark.slow
 def test_all_cells_of_chapter_06_run(chapter_06):
     assert_all_ran(chapter_06)
 
 
+@pytest.mark.slow
 def test_each_choice_of_the_four_questions_opens_by_keyboard_and_a_reload_closes_all(lab):
     notebook = lab.open("06_exercises")
     page, questions = notebook.page, notebook.text_cell("Four questions")
@@ -779,6 +795,7 @@ def test_each_choice_of_the_four_questions_opens_by_keyboard_and_a_reload_closes
     page.close()
 
 
+@pytest.mark.slow
 def test_an_exercise_is_answered_by_typing_and_counts_once_it_is_right(chapter_06, monkeypatch):
     monkeypatch.setattr(checking, "LAST", {})
 
