@@ -831,17 +831,20 @@ def test_a_stub_is_part_of_its_solution(chapter):
             assert line.strip() == PLACEHOLDER or line in rest, f"{exercise.id}: {line!r} is not in the solution"
 
 
+QUICK = ["00", "01", "02", "07"]            # together half a minute; the others make pictures and texts in the same ways
+
+
 @pytest.fixture(scope="module")
 def two_builds(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")]
     for folder in folders:
-        run = builder(ROOT, "build", "--force", "--output", folder)
+        run = builder(ROOT, "build", *QUICK, "--force", "--output", folder)
         assert run.returncode == 0, run.stderr
     return folders
 
 
 @pytest.mark.slow
-@every_chapter
+@pytest.mark.parametrize("chapter", QUICK)
 def test_two_builds_are_the_same_bytes(chapter, two_builds):
-    first, second = [(folder / f"{chapter_name(chapter)}.ipynb").read_bytes() for folder in two_builds]
+    first, second = [next(folder.glob(f"{chapter}_*.ipynb")).read_bytes() for folder in two_builds]
     assert first == second
