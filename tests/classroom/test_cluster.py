@@ -17,6 +17,8 @@ from classroom.cluster import Cluster as Backend
 from tests.classroom import a_class
 from tests.classroom.conftest import ROOT, command_line, results_of, rows_of, tree, until
 
+pytestmark = pytest.mark.slow
+
 VOLATILE = {"seconds"}
 
 

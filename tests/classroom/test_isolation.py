@@ -19,6 +19,8 @@ from classroom import isolation
 from classroom.isolation import Limits, why_not_available
 from classroom.remote import Session, SessionEnded
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = Limits(seconds=20, cpu_seconds=20, cell_seconds=3, call_seconds=3)
 

@@ -23,6 +23,8 @@ from posenc_lib import check, checking
 from posenc_lib.checking import EXERCISES
 from tests import mutants
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.md"))
 COUNTER = itertools.count()
