@@ -118,8 +118,9 @@ def marked(notebook: nbformat.NotebookNode, judged: judge.Judged) -> nbformat.No
     """The notebook as the student gets it back: what its cells said, and the marks where the checks stood."""
     texts: dict[str, str] = {}
     for score in judged.scores:
-        texts[grade_id("check", score.task)] = f"{score.shown:g} points. {score.message}"
-        texts[grade_id("hidden", score.task)] = f"{score.hidden:g} points. {score.hidden_message or score.message}"
+        texts[grade_id("check", score.task)] = f"{score.shown:g} of {score.of / 2:g}: {score.message}"
+        hidden = score.hidden_message or score.message
+        texts[grade_id("hidden", score.task)] = f"{score.hidden:g} of {score.of - score.of / 2:g}: {hidden}"
     printed = judged.printed
     for number, cell in enumerate(notebook.cells):
         name = judge.grade_id_of(cell)

@@ -290,7 +290,7 @@ def make_book():
             "For the CPU build stop with Ctrl-C and run: make lab TORCH=cpu"
         )
     make(BOOK, announcement)
-    ask_for_no_news()
+    ask_for_no_news(BOOK)
 
 
 def make_oracles():
@@ -312,10 +312,10 @@ def make_oracles():
     print(f"Ready after {time.monotonic() - started:.0f} s.", flush=True)
 
 
-def ask_for_no_news():
+def ask_for_no_news(environment):
     """JupyterLab's default for a reader who has not chosen: no question about news, no look for updates."""
     settings = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
-    write_json(BOOK / "share" / "jupyter" / "lab" / "settings" / "overrides.json", settings)
+    write_json(environment / "share" / "jupyter" / "lab" / "settings" / "overrides.json", settings)
 
 
 def make_colab():
@@ -327,6 +327,7 @@ def make_colab():
 
 def make_classroom():
     make(CLASSROOM, "Making .venv-classroom, once, to assign and grade: 1.6 GB on disk, a minute or more.")
+    ask_for_no_news(CLASSROOM)
 
 
 def register_kernel():

@@ -126,6 +126,9 @@ def look(line, book):
 def served(line, book):
     """The address that a line prints which starts JupyterLab; it is stopped at the end."""
     environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    own = book.parent / f"jupyter, {line.split()[0].replace('/', ' ')}"         # a new reader has no settings yet
+    for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR"):
+        environment[name] = str(own / name.lower())
     log = book.parent / "lab.log"
     with log.open("w") as output:
         lab = subprocess.Popen(["sh", "-c", line], cwd=book, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
