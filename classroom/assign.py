@@ -153,7 +153,7 @@ def require_nbgrader():
         import nbgrader  # noqa: F401
     except ImportError:
         raise CourseError(
-            "nbgrader is not installed in this Python: run `pip install .[classroom]` in the book's folder."
+            "nbgrader is not installed in this Python: run `make classroom` in the book's folder, and then its Python."
         ) from None
 
 
@@ -193,8 +193,9 @@ def refuse_what_is_there(course, name, force):
         raise CourseError(
             f"{name} has been handed in already: {', '.join(handed_in[:3])}{', …' * (len(handed_in) > 3)}. These "
             "answers belong to the assignment as it is, so it is not made anew, not even with --force. Give the new "
-            "one another name. Or, if they do not count, move these folders away, say "
-            f"`nbgrader db assignment remove {name} --force` in {course.folder}, and then assign with --force."
+            f"one another name. Or, if they do not count: in {course.folder} move away submitted/*/{name}, "
+            f"results/{name}, autograded/*/{name} and feedback/*/{name}, say `nbgrader db assignment remove {name} "
+            "--force`, and then assign with --force."
         )
     there = [course.source(name), course.release(name), course.release_zip(name), course.manifest_path(name)]
     there = [str(path) for path in there if path.exists()] + [f"{name} in {course.gradebook}"] * in_gradebook

@@ -13,10 +13,13 @@ import functools
 import hashlib
 import json
 import os
+import shutil
+import sys
+import tempfile
 import threading
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
@@ -34,8 +37,8 @@ from classroom.course import Course, CourseError, Manifest, grade_id
 from classroom.files import write
 from classroom.harmless import harmless
 from classroom.isolation import Limits, why_not_available
-from classroom.names import file_names
-from classroom.salvage import Handed, find_submissions, salvage
+from classroom.names import file_names, known_names
+from classroom.salvage import Handed, find_submissions, is_clutter, printable, salvage, student_name
 from posenc_lib.checking import TooLong
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -160,7 +163,7 @@ def works(course: Course, name: str, folder: Path | None, limits: Limits, isolat
             try:
                 files[chapter] = (file.name, file.read())
             except OSError as error:
-                findings.append(f"{file.name} was not graded: it cannot be read ({error}).")
+                findings.append(f"{printable(file.name)} was not graded: it cannot be read ({printable(str(error))}).")
         found.append(Work(handed.student, manifest, releases, files, tuple(findings), limits, isolated))
     return found
 
@@ -171,11 +174,36 @@ def handed_in(course: Course, name: str, folder: Path | None, notebooks: Mapping
         raise CourseError(f"{folder} is no folder: name the one that holds what was handed in.")
     if folder != course.submitted:
         return find_submissions(folder, notebooks)
-    found = []                      # submitted/STUDENT/ASSIGNMENT/: what belongs to another assignment is passed over
-    for student in sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()):
-        found += [dataclasses.replace(handed, student=student.name)
-                  for handed in find_submissions(student, notebooks) if handed.student == name]
+    found, astray = in_submitted(course, name, notebooks)
+    if astray:
+        print(f"Not graded, as it lies in no assignment's folder in {folder}:",
+              *(f"  {printable(path.relative_to(folder).as_posix())}{'/' * path.is_dir()}" for path in astray),
+              f"Move it to STUDENT/{name}/ there; or move all that was handed in to a folder elsewhere, and give that "
+              f"as FOLDER: python -m classroom grade COURSE {name} FOLDER", sep="\n", file=sys.stderr)
     return found
+
+
+def in_submitted(course: Course, name: str, notebooks: Mapping) -> tuple[list[Handed], list[Path]]:
+    """What lies in submitted/STUDENT/NAME/, and all that lies in no assignment's folder."""
+    assignments, found, astray = {name, *course.assignments()}, defaultdict(list), []
+    students = {file: student for student, file in known_names(course).items()}     # of folders made by grading
+    for folder in sorted(path for path in course.submitted.iterdir() if not is_clutter(path)):
+        if not folder.is_dir() or folder.is_symlink():
+            astray.append(folder)
+            continue
+        inside = sorted(path for path in folder.iterdir() if not is_clutter(path))
+        astray += [path for path in inside if path.name not in assignments or not path.is_dir()] if inside else [folder]
+        if any(path.name == name and path.is_dir() for path in inside):
+            student = student_name(folder.name)
+            found[students.get(student, student)] += find_submissions(folder, notebooks, only=name)
+    return [newest(student, each) for student, each in found.items()], astray
+
+
+def newest(student: str, handed: Sequence[Handed]) -> Handed:
+    """Of several folders of one student, which are two spellings of the name, the one with the newest file."""
+    last = max(handed, key=lambda each: max((file.modified for file in each.files.values()), default=0.0))
+    more = [f"There are {len(handed)} folders of this student in submitted/; the newest was taken."]
+    return dataclasses.replace(last, student=student, findings=last.findings + more * (len(handed) > 1))
 
 
 def grade_all(waiting: Sequence[Work], jobs: int, scheduler: str | None = None) -> Iterator[dict]:
@@ -231,12 +259,14 @@ def lost_workers(scheduler: str | None) -> tuple[type[Exception], ...]:
 
 
 def graded_alone(work: Work) -> dict:
+    if work.isolated and (reason := why_not_available()):       # the command's machine, where workers have died
+        finding = f"Each worker that graded this ended, and it cannot be graded here: {reason}"
+        scores = [judge.stopped(task, "could not be graded") for task in work.manifest.tasks]
+        return result_of(work, scores, [*work.findings, finding], trouble=finding)
     try:
-        if work.isolated and (reason := why_not_available()):
-            raise RuntimeError(reason)
         with ProcessPoolExecutor(max_workers=1) as pool:
             return pool.submit(grade_while_wanted, os.getpid(), work).result()
-    except (TerminatedWorkerError, BrokenProcessPool, RuntimeError) as error:
+    except (TerminatedWorkerError, BrokenProcessPool) as error:
         scores = [judge.stopped(task, "ended the grader's own process") for task in work.manifest.tasks]
         finding = f"The grader's process ended each time that this was graded. Look at the files. ({error})"
         return result_of(work, scores, [*work.findings, finding], trouble=finding)
@@ -349,11 +379,15 @@ def run(options) -> int:
     from classroom import gradebook
 
     isolated = not options.without_isolation
+    if os.name != "posix":
+        raise CourseError("Students' code is graded on Linux, or on macOS without isolation: use WSL2 here.\n"
+                          "Nothing was graded.")
     if isolated and options.scheduler is None and (reason := why_not_available()):
         raise CourseError(f"{reason}\nNothing was graded.")
     course, name = Course(options.course), options.assignment
     limits = Limits(seconds=options.seconds, cpu_seconds=options.seconds, memory=int(options.memory * 1e9))
-    everyone = works(course, name, options.folder, limits, isolated)
+    with taken_from(options.folder) as folder:
+        everyone = works(course, name, folder, limits, isolated)
     if not everyone:
         raise CourseError(f"{options.folder or course.submitted} is empty: nothing was handed in there for {name}.")
     files = file_names(course, [work.student for work in everyone])
@@ -381,6 +415,17 @@ def run(options) -> int:
     elif before:
         print(f"{before} of {len(everyone)} submissions had been graded before.")
     return 0
+
+
+@contextlib.contextmanager
+def taken_from(folder: Path | None) -> Iterator[Path | None]:
+    """A folder as it is; a single zip file, as learning platforms give it, in a folder of its own."""
+    if folder is None or not folder.is_file() or folder.suffix.lower() != ".zip":
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="classroom-") as alone:
+        shutil.copy(folder, alone)
+        yield Path(alone)
 
 
 def why_again(result: dict, work: Work, force: bool) -> str:

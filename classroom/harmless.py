@@ -5,6 +5,7 @@ heading one without width; it shows in formulas and code as well, but changes ne
 """
 import re
 
+ENTITY = re.compile(r"&(?=#|\w+;)")              # letters that would be put together only after all that follows here
 TAG = re.compile(r"<(?=[A-Za-z/!?])")           # tags, comments, and links such as <https://...>
 LINK = re.compile(r"\](?=[(\[:])")              # links, pictures, and what they refer to
 BEFORE = r"(?m)^([ \t>*+-]*(?:\d+[.)])?[ \t]*)"                # of a list or a quotation
@@ -12,7 +13,7 @@ FENCE = re.compile(BEFORE + r"(`{3,}|~{3,})(?![ \t]*\w*[ \t]*$)[^`\n]*$")  # wha
 DIAGRAM = re.compile(r"([`~]{3,}[ \t]*)mermaid\b", re.IGNORECASE)
 # The text of a heading becomes an id, and the boxes for scores have ids too.
 HEADING = re.compile(BEFORE + r"(?=\#|=+[ \t]*$|-+[ \t]*$)")
-ADDRESS = re.compile(r"\b(https?|ftp|mailto|javascript|data|vbscript):(?=\S)", re.IGNORECASE)
+ADDRESS = re.compile(r"(https?|ftp|mailto|javascript|data|vbscript):(?=\S)", re.IGNORECASE)
 # What is more than a formula in MathJax: it opens addresses, writes HTML's attributes, loads more, or defines macros.
 MACRO = re.compile(
     r"\\(?=(?:href|url|style|class|cssId|data|html\w*|includegraphics|require|mmlToken|unicode|csname|g?def|edef|xdef|"
@@ -21,6 +22,7 @@ MACRO = re.compile(
 
 
 def harmless(text: str) -> str:
+    text = ENTITY.sub("&amp;", text)
     text = TAG.sub("< ", text)
     text = LINK.sub("] ", text)
     text = FENCE.sub(r"\1\2", text)

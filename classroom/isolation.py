@@ -30,6 +30,7 @@ import signal
 import struct
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -109,7 +110,10 @@ def _walls(library: Path | None, limits: Limits) -> list[str]:
             *(Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))]
     mounts = {path: ["--symlink", os.readlink(path), str(path)] if path.is_symlink() and path.parent == Path("/") else
               ["--ro-bind", str(path), str(path)] for path in seen if path.exists()}
-    mounts[HERE.parent] = ["--tmpfs", str(HERE.parent)]         # nothing of the book, wherever Python stands
+    hidden = [HERE.parent, *(Path(sysconfig.get_path(name)) / "posenc_lib" for name in ("purelib", "platlib"))]
+    for path in hidden:                         # nothing of the book, wherever Python stands, nor where it is installed
+        if path.exists():
+            mounts[path] = ["--tmpfs", str(path)]
     for path in sorted(mounts, key=lambda path: len(path.parts)):
         walls += mounts[path]
     walls += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
@@ -139,7 +143,12 @@ def _hard_limits(limits: Limits) -> dict[str, int]:
     """What the kernel itself holds each process to. Address space is more than memory: libraries reserve much of it."""
     return {"RLIMIT_AS": limits.memory + 4_000_000_000, "RLIMIT_CPU": int(limits.cpu_seconds) + 1, "RLIMIT_CORE": 0,
             "RLIMIT_FSIZE": limits.scratch, "RLIMIT_NOFILE": 256,
-            **({} if os.getuid() == 0 else {"RLIMIT_NPROC": _threads_of_this_user() + limits.processes})}
+            **({"RLIMIT_NPROC": _threads_of_this_user() + limits.processes} if limits_processes() else {})}
+
+
+def limits_processes() -> bool:
+    """Whether the kernel's own limit is of use: it does not bind root, and its measure is told by /proc alone."""
+    return os.getuid() != 0 and Path("/proc/self").exists()
 
 
 def _threads_of_this_user() -> int:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from classroom.course import Course, CourseError
 from classroom.files import write
@@ -32,20 +33,31 @@ def file_name(student: str) -> str:
 
 
 def numbered(name: str, student: str) -> str:
-    return f"{name} {hashlib.sha256(student.encode()).hexdigest()[:10]}".strip()
+    digest = hashlib.sha256(student.encode(errors="surrogatepass")).hexdigest()[:10]
+    return f"{name} {digest}".strip()
+
+
+def names_path(course: Course) -> Path:
+    return course.results / "names.json"
+
+
+def known_names(course: Course) -> dict[str, str]:
+    """By student, the names that have been given already."""
+    path = names_path(course)
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError:
+        raise CourseError(f"{path} is no JSON any more: take it back from a copy, or remove it.") from None
 
 
 def file_names(course: Course, students: Iterable[str]) -> dict[str, str]:
     """The names of all students that there have been; those of `students` are new in it if need be."""
-    path = course.results / "names.json"
-    try:
-        names = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except ValueError:
-        raise CourseError(f"{path} is no JSON any more: take it back from a copy, or remove it.") from None
+    names = known_names(course)
     taken = {name.casefold() for name in names.values()}
     for student in sorted(set(students) - names.keys()):
         name = file_name(student)
         names[student] = numbered(name, student) if name.casefold() in taken else name
         taken.add(names[student].casefold())
-    write(path, json.dumps(names, ensure_ascii=False, indent=1) + "\n")
+    text = json.dumps(names, ensure_ascii=False, indent=1) + "\n"
+    write(names_path(course), text.encode(errors="backslashreplace"))      # what is no UTF-8 as JSON's own \udcfc
     return names

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import keyword
 import linecache
 import math
 import re
@@ -112,6 +113,7 @@ class Session:
         self.printed = ""
         self.spoiled: dict[str, str] = {}       # exercises whose cells ended a process, and how
         self._found: dict[str, Found] = {}
+        self.until: float | None = None         # when the check that calls has to end, if no signal ends it
         self._process: Process | None = None
         self._number, self._calls = next(NUMBERS), itertools.count()
 
@@ -198,7 +200,8 @@ class Session:
                 return
             parameters = message["parameters"]
             if parameters is not None:
-                parameters = tuple(dict.fromkeys(name for name in parameters[:50] if name.isidentifier()))
+                parameters = tuple(dict.fromkeys(name for name in parameters[:50]
+                                                 if name.isidentifier() and not keyword.iskeyword(name)))
             cell = message["cell"] if message["cell"] in self.sources else None
             if cell is not None:
                 lines = self.sources[cell].splitlines(keepends=True)
@@ -305,6 +308,8 @@ class Session:
         left = 0.0
         if hasattr(signal, "getitimer") and threading.current_thread() is threading.main_thread():
             left = signal.getitimer(signal.ITIMER_REAL)[0]
+        elif self.until is not None:
+            left = max(self.until - time.monotonic(), EARLIER)
         return min(self.limits.call_seconds, max(left - EARLIER, EARLIER)) if left else self.limits.call_seconds
 
     def _called_back(self, functions: list[Callable], message: dict, values: dict) -> tuple[dict, dict]:

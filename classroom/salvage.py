@@ -41,6 +41,7 @@ MAX_DIRECTORY = 1_000_000           # bytes of the archive's table of contents
 MAX_FILES = 2_000                   # files of one student
 MAX_DEPTH = 12                      # folders inside of folders
 MAX_NAME = 200                      # bytes of a student's name
+MAX_PART = 255                      # characters between two / in an archive: file systems allow no more
 SAME_TIME = 60                      # seconds: files of one download are written within these
 ALIKE = 0.5                         # share of lines two versions of a cell have in common
 ALIKE_HEADER = 0.75                 # likeness of two lines `def ...(...):`
@@ -787,16 +788,18 @@ def _listed(words: Iterable[str]) -> str:
 
 # Who handed in what
 
-def find_submissions(folder: Path | str, releases: Mapping[str, Mapping] | None = None) -> list[Handed]:
+def find_submissions(folder: Path | str, releases: Mapping[str, Mapping] | None = None, only: str = "",
+                     ) -> list[Handed]:
     """Everyone with a file or a folder in `folder`, sorted by name; what was found and not used is in the findings.
 
     Three layouts, also mixed: <student>/<notebook>.ipynb, nbgrader's <student>/<assignment>/<notebook>.ipynb, and
     flat downloads named <student>_<anything>.ipynb or <name>_<number>_assignsubmission_file_<anything>. Archives (zip)
     are read without being unpacked to disk; one that is alone in the folder is taken for the folder. `releases` holds
     the assignment's notebooks by chapter; by them a file is recognised by what is in it, whatever it is called. Without
-    them its name says the chapter. Hidden files at the top are passed over unless they are notebooks.
+    them its name says the chapter. Hidden files at the top are passed over unless they are notebooks. `only` is the
+    name of the one entry of `folder` that is to be read.
     """
-    entries, notes = _entries(Path(folder))
+    entries, notes = _entries(Path(folder), only)
     whose = {parts: _student(parts, releases or {}) for parts, _ in [*entries, *notes]}
     numbers = defaultdict(set)
     for student, number, _ in whose.values():
@@ -839,14 +842,15 @@ Entries = list[tuple[tuple[str, ...], HandedFile]]
 Notes = list[tuple[tuple[str, ...], str]]
 
 
-def _entries(folder: Path) -> tuple[Entries, Notes]:
+def _entries(folder: Path, only: str) -> tuple[Entries, Notes]:
     """Every file below the folder, with the names on the way to it, and what is said of those that are not taken."""
     entries, notes, counts = [], [], Counter()
-    visible = [path for path in folder.iterdir() if not path.name.startswith(".") and path.name != "__MACOSX"]
-    waiting = [(path, (path.name,)) for path in sorted(folder.iterdir(), reverse=True)]
+    top = [folder / only] if only else sorted(folder.iterdir(), reverse=True)
+    visible = [path for path in top if not _is_hidden(path.name)]
+    waiting = [(path, (path.name,)) for path in top]
     while waiting:
         path, parts = waiting.pop()
-        shown = _clean("/".join(parts[1:] or parts))
+        shown = printable("/".join(parts[1:] or parts))
         if counts[parts[0]] >= MAX_FILES:
             if counts[parts[0]] == MAX_FILES:
                 notes.append((parts, f"There are more than {MAX_FILES} files; the others were not looked at."))
@@ -861,7 +865,7 @@ def _entries(folder: Path) -> tuple[Entries, Notes]:
             notes.append((parts, f"{shown} cannot be read ({error.strerror}); it was left out."))
             continue
         if _is_hidden(path.name):
-            if len(parts) > 1 or (path.name != ".ipynb_checkpoints" and _holds_notebook(path)):
+            if len(parts) > 1 or not is_clutter(path):
                 notes.append((parts, f"{shown} is hidden and was left out."))
         elif stat.S_ISLNK(status.st_mode):
             notes.append((parts, f"{shown} is a link to somewhere else and was left out."))
@@ -874,8 +878,7 @@ def _entries(folder: Path) -> tuple[Entries, Notes]:
         elif not stat.S_ISREG(status.st_mode):
             notes.append((parts, f"{shown} is no plain file and was left out."))
         elif path.suffix.lower() == ".zip":
-            whole = len(parts) == 1 and visible == [path]
-            packed, said = _packed(path, parts, whole)
+            packed, said = _packed(path, parts, alone=len(parts) == 1 and visible == [path])
             entries += packed
             notes += said
         else:
@@ -887,16 +890,18 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX"
 
 
-def _holds_notebook(path: Path) -> bool:
-    """Of something hidden at the top, whether a student may have meant it: no Mac's shadow of another file."""
-    if path.is_symlink() or path.name.startswith("._"):
+def is_clutter(path: Path) -> bool:
+    """Whether something is hidden and no student can have meant it: such as a Mac's shadow of another file."""
+    if not _is_hidden(path.name):
         return False
-    return path.suffix.lower() == ".ipynb" or (path.is_dir() and any(path.rglob("*.ipynb")))
+    if path.is_symlink() or path.name.startswith("._") or path.name == ".ipynb_checkpoints":
+        return True
+    return path.suffix.lower() != ".ipynb" and not (path.is_dir() and any(path.rglob("*.ipynb")))
 
 
-def _packed(path: Path, parts: tuple[str, ...], whole: bool) -> tuple[Entries, Notes]:
-    """The files in an archive, none of them unpacked yet. `whole`: it stands for the folder of all submissions."""
-    shown = _clean(path.name)
+def _packed(path: Path, parts: tuple[str, ...], alone: bool) -> tuple[Entries, Notes]:
+    """The files in an archive, none of them unpacked yet. `alone`: nothing else lies in the folder of submissions."""
+    shown = printable(path.name)
     try:
         problem = _too_much(path)
         if problem:
@@ -906,16 +911,23 @@ def _packed(path: Path, parts: tuple[str, ...], whole: bool) -> tuple[Entries, N
     except (OSError, *_BROKEN_ZIP):
         return [], [(parts, f"The archive {shown} is damaged and could not be opened.")]
     entries, notes, total = [], [], 0
-    prefix = () if whole or any("_assignsubmission_" in member.filename for member in members) else parts
-    hidden = []
+    named = any("_assignsubmission_" in member.filename for member in members)
+    whole = _may_name_people(parts, alone, named)
+    if named and not whole:
+        notes.append((parts, f"The archive {shown} looks like an LMS's download of several people; all in it was taken "
+                             f"as this student's own."))
+    prefix, hidden = () if whole else parts, []
     for member in members:
         names = tuple(member.filename.replace("\\", "/").split("/"))
         inside = prefix + tuple(name for name in names if name)
-        name = _clean(member.filename)
+        name = printable(member.filename)
         if member.is_dir() or not inside:
             continue
         if any(part == ".." for part in names) or names[0] == "" or ":" in names[0]:
-            notes.append((parts, f"{name} in {shown} points outside of the archive and was left out."))
+            notes.append((parts, f"{name[:MAX_PART]} in {shown} points outside of the archive and was left out."))
+        elif any(len(part) > MAX_PART for part in names):
+            notes.append((parts, f"{name[:40]}... in {shown} has a name of more than {MAX_PART} characters and was "
+                                 f"left out."))
         elif any(_is_hidden(part) for part in names):
             hidden.append(name)
         elif stat.S_ISLNK(member.external_attr >> 16):
@@ -938,6 +950,16 @@ def _packed(path: Path, parts: tuple[str, ...], whole: bool) -> tuple[Entries, N
     if not entries:
         notes.append((parts, f"The archive {shown} holds no file that could be used."))
     return entries, notes
+
+
+def _may_name_people(parts: tuple[str, ...], alone: bool, named: bool) -> bool:
+    """Whether an archive is of the whole class, its folders named after people: never what a student handed in."""
+    if len(parts) > 1:
+        return False
+    first = unicodedata.normalize("NFC", parts[0])
+    if _MOODLE.fullmatch(first) or _CANVAS.fullmatch(first):
+        return False
+    return alone or (named and _student((first,), {})[2] == (first,))
 
 
 def _too_much(path: Path) -> str:
@@ -970,33 +992,33 @@ def _student(parts: tuple[str, ...], releases: Mapping) -> tuple[str, str, tuple
     first, rest = unicodedata.normalize("NFC", parts[0]), parts[1:]
     moodle, canvas = _MOODLE.fullmatch(first), _CANVAS.fullmatch(first)
     if moodle:
-        return _name(moodle[1]), moodle[2], rest or (moodle[3] or first,)
+        return student_name(moodle[1]), moodle[2], rest or (moodle[3] or first,)
     if rest and not first.lower().endswith(".zip"):
-        return _name(first), "", rest
+        return student_name(first), "", rest
     if canvas:
-        return _name(canvas[1]), canvas[2], rest or (canvas[3],)
+        return student_name(canvas[1]), canvas[2], rest or (canvas[3],)
     stem = re.sub(r"\.[A-Za-z]{1,8}$", "", first)
     for chapter in releases:                                        # a student's name may have underlines in it
         at = stem.find(f"_{chapter}")
         if at > 0:
-            return _name(stem[:at]), "", rest or (first[at + 1 :],)
+            return student_name(stem[:at]), "", rest or (first[at + 1 :],)
     numbered = re.match(r"(.+?)_(\d\d_.*)", first, re.DOTALL)
     name, underline, remainder = numbered.group(1, 0, 2) if numbered else first.partition("_")
     if not underline or re.fullmatch(r"\d\d", name) or not name:
-        return _name(stem or first), "", rest or (first,)
-    return _name(name), "", rest or (remainder,)
+        return student_name(stem or first), "", rest or (first,)
+    return student_name(name), "", rest or (remainder,)
 
 
-def _name(text: str) -> str:
+def student_name(text: str) -> str:
     """A name that is safe in a path and a table: one form of each letter, nothing that cannot be printed."""
-    name = _clean(unicodedata.normalize("NFC", text)).replace("/", "_").replace("\\", "_").strip()
+    name = printable(unicodedata.normalize("NFC", text)).replace("/", "_").replace("\\", "_").strip()
     if len(name.encode()) > MAX_NAME:
         digest = hashlib.sha256(name.encode()).hexdigest()[:12]     # two long names stay two
         name = f"{name.encode()[: MAX_NAME - 13].decode(errors='ignore')} {digest}"
     return name if name.strip(". ") else f"unnamed {name}".strip()
 
 
-def _clean(text: str) -> str:
+def printable(text: str) -> str:
     return "".join(char if char.isprintable() else f"%{ord(char) & 0xFF:02X}" for char in text)
 
 
@@ -1033,7 +1055,7 @@ def _handed(student: str, found: _Found, releases: Mapping | None, marks: dict[s
         handed.findings.append(f"The work lies in {len(folders)} folders of the same name; they were taken together.")
     attempts, others = defaultdict(list), []
     for rest, file in found.files:
-        shown = _clean("/".join(rest))
+        shown = printable("/".join(rest))
         if rest[-1] == "timestamp.txt":                             # nbgrader's
             continue
         if Path(rest[-1]).suffix.lower() not in (".ipynb", ".json", ".txt", ".docx", ""):
@@ -1045,7 +1067,7 @@ def _handed(student: str, found: _Found, releases: Mapping | None, marks: dict[s
             handed.findings.append(f"{shown} was not graded. {problem}")
             continue
         except OSError as problem:
-            handed.findings.append(f"{shown} was not graded: it cannot be read ({_clean(str(problem))}).")
+            handed.findings.append(f"{shown} was not graded: it cannot be read ({printable(str(problem))}).")
             continue
         chapter, said = _chapter(rest[-1], given, metadata, marks if releases is not None else None)
         handed.findings += [said] if said else []
@@ -1071,15 +1093,17 @@ _ATTEMPT = re.compile(r"(.*?)(?: *\((\d{1,4})\)|-copy(\d{0,4})|-(\d{1,2})| - (?:
 
 def _stem(name: str) -> tuple[str, int]:
     """A file's name without its ending and the number that a browser or LMS gave it; and that number."""
-    stem = re.sub(r"(\.[A-Za-z]{1,8})+$", "", unicodedata.normalize("NFC", name))
-    match = _ATTEMPT.fullmatch(stem)
+    pieces = unicodedata.normalize("NFC", name).split(".")
+    while len(pieces) > 1 and re.fullmatch("[A-Za-z]{1,8}", pieces[-1]):
+        pieces.pop()
+    match = _ATTEMPT.fullmatch(".".join(pieces))
     number = next((int(each) for each in match.groups()[1:] if each), 0)
     return match[1].strip(), number
 
 
 def _chapter(name: str, given: list[Given], metadata: dict, marks: dict[str, _Marks] | None) -> tuple[str | None, str]:
     """Which chapter a notebook is, and what is said of it."""
-    stem, shown = _stem(name)[0], _clean(name)
+    stem, shown = _stem(name)[0], printable(name)
     if marks is None:
         return stem, ""
     votes = {chapter: each.votes(given, metadata) for chapter, each in marks.items()}
@@ -1103,9 +1127,10 @@ def _latest(chapter: str, files: Entries, release: Mapping | None) -> tuple[Hand
     recent = [each for each in answered if newest - each[1].modified <= SAME_TIME]
     rest, taken = max(recent, key=lambda each: (_stem(each[0][-1])[1], each[1].modified, each[0]))
     # The number counts only among files written together, as by a download; else the time does.
-    names = _listed(sorted(_clean("/".join(rest)) for rest, _ in files)[:10])
+    names = _listed(sorted(printable("/".join(rest)) for rest, _ in files)[:10])
     why = "the newest" if len(answered) == len(files) else "the newest with answers"
-    return taken, [f"There are {len(files)} files for {chapter} ({names}); {why}, {_clean('/'.join(rest))}, was taken."]
+    chosen = printable("/".join(rest))
+    return taken, [f"There are {len(files)} files for {chapter} ({names}); {why}, {chosen}, was taken."]
 
 
 def _has_answers(file: HandedFile, release: Mapping) -> bool:

@@ -41,7 +41,8 @@ def limit(limits):
         kind = getattr(resource, name)
         allowed = resource.getrlimit(kind)[1]
         most = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
-        with contextlib.suppress(OSError if sys.platform == "darwin" else ()):      # macOS has no limit of memory
+        refused = (OSError, ValueError) if sys.platform == "darwin" else ()     # macOS has no limit of memory
+        with contextlib.suppress(*refused):
             resource.setrlimit(kind, (most, most))
 
 

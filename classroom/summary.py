@@ -1,7 +1,7 @@
 """What an instructor sees of a graded assignment: a table as CSV, and lines for the terminal.
 
-Scores are the gradebook's, so that what a person has entered there counts. What waits for a person is in neither
-score nor `of`, but in a column of its own.
+Scores are the gradebook's, so that what a person has entered there counts. What waits for a person is not in the score
+yet; how many points that are is a column of its own.
 """
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from classroom.course import Manifest
 FORMULA = ("=", "+", "-", "@", "\t", "\r")          # with which a cell of a table begins to be a program
 NAME = 24                                           # columns of the terminal
 FEW = 3                                             # findings of one student that are shown; students that share one
+SAID = {"not yet": "wrong", **{state: state for state in (
+    "partly right", "stopped", "failed", "not handed in", "not answered")}}
 MARKS = {"not answered": "–", "not handed in": "–", "stopped": "stop", "failed": "fail"}
 
 
@@ -28,7 +30,7 @@ class Row:
     student: str
     status: str
     score: float                    # of what is graded
-    of: float                       # as many points could be had in it
+    of: float                       # as many points can be had in all
     to_read: float                  # points that wait for a person
     points: dict[str, float | None] # by task; None waits for a person
     states: dict[str, str]
@@ -47,7 +49,7 @@ def row(result: dict, manifest: Manifest, grades: Mapping[str, Mapping]) -> Row:
     to_read = sum(task.points for task in waiting)
     return Row(
         result["student"], status(result, manifest),
-        round(sum(each for each in points.values() if each is not None), 2), manifest.points - to_read, to_read, points,
+        round(sum(each for each in points.values() if each is not None), 2), manifest.points, to_read, points,
         {score["task"]: score["state"] for score in result["scores"]}, result["seconds"], result["findings"])
 
 
@@ -64,8 +66,8 @@ def status(result: dict, manifest: Manifest) -> str:
         said.append("every exercise right")
     groups = defaultdict(list)
     for score in scores:
-        if score["state"] in ("stopped", "failed", "not handed in", "not answered"):
-            groups[score["state"], score["reason"]].append(score["task"])
+        if score["state"] in SAID:
+            groups[SAID[score["state"]], score["reason"]].append(score["task"])
     said += [f"{', '.join(tasks)} {state}{f' ({reason})' if reason else ''}"
              for (state, reason), tasks in groups.items()] or ([] if said else ["graded"])
     return "; ".join(said)

@@ -10,6 +10,7 @@ import pytest
 
 from classroom import __main__, grade, isolation
 from classroom.course import Course
+from classroom.names import file_names
 from tests.classroom import a_class
 from tests.classroom.conftest import Run, Running, everything, results_of, rows_of, until
 
@@ -112,9 +113,9 @@ def test_a_loop_without_end_is_stopped_and_told(six):
 
 def test_the_summary_and_the_table_say_what_waits_for_a_person(six):
     line = next(line for line in six.run.said.splitlines() if line.startswith("right-numpy"))
-    assert line.split() == "right-numpy 8/8 3 1 2 2 3 read every exercise right".split()
+    assert line.split() == "right-numpy 8/11 3 1 2 2 3 read every exercise right".split()
     row = rows_of(six.course)["right-numpy"]
-    assert (row["score"], row["of"], row["points to be read"], row["2.a"]) == ("8", "8", "3", "to be read")
+    assert (row["score"], row["of"], row["points to be read"], row["2.a"]) == ("8", "11", "3", "to be read")
     nothing = rows_of(six.course)["empty-file"]
     assert (nothing["status"], nothing["score"], nothing["of"]) == ("nothing to grade", "0", "11")
     assert "Answers of 5 are to be read" in six.run.said
@@ -302,6 +303,71 @@ def test_submitted_is_read_by_assignment(small, counted):
     assert command("grade", course.folder, "week-1", course.submitted) == 0
     assert counted == ["ann", "bo"] and everything(course.submitted) == before
     assert results_of(course)["bo"]["findings"] == []
+
+
+def test_what_lies_in_no_assignments_folder_of_submitted_is_told(small, counted, capsys):
+    course, folder = small
+    notebook = next((folder / "student 0").iterdir())
+    submitted = course.submitted
+    for place in ("carl/week-1", "alice", "dora/Week-1", "bob/week-1", ".hidden"):
+        (submitted / place).mkdir(parents=True)
+        shutil.copy(notebook, submitted / place)
+    (submitted / "empty").mkdir()
+    for name in ("bob_02_x.ipynb", "class.zip", ".DS_Store", "carl/.DS_Store", "bob/week-1.zip"):
+        (submitted / name).write_bytes(b"x")
+    (submitted / "link").symlink_to(submitted / "carl")
+    assert command("grade", course.folder, "week-1") == 0
+    assert counted == ["bob", "carl"]
+    head, *astray, advice = [line for line in capsys.readouterr().err.splitlines() if "student/s]" not in line]
+    assert head == f"Not graded, as it lies in no assignment's folder in {submitted}:"
+    assert sorted(line.strip() for line in astray) == sorted([
+        f".hidden/{notebook.name}", f"alice/{notebook.name}", "bob/week-1.zip", "bob_02_x.ipynb", "class.zip",
+        "dora/Week-1/", "empty/", "link/"])
+    assert "Move it to STUDENT/week-1/" in advice and "FOLDER" in advice
+
+
+def test_nothing_is_told_of_other_assignments(small, counted, capsys):
+    course, folder = small
+    assert command("assign", course.folder, "week-2", "00") == 0
+    for name in ("week-1", "week-2"):
+        shutil.copytree(folder / "student 0", course.submitted / "ann" / name)
+    assert command("grade", course.folder, "week-1") == 0
+    assert "Not graded" not in capsys.readouterr().err and counted == ["ann"]
+
+
+def test_a_folder_whose_name_is_no_text_stops_nobody(small, counted):
+    course, folder = small
+    for student in ("ann", os.fsdecode(b"M\xfcller")):
+        shutil.copytree(folder / "student 0", course.submitted / student / "week-1")
+    assert command("grade", course.folder, "week-1") == 0
+    assert sorted(counted) == ["M%FCller", "ann"] and set(rows_of(course)) == {"M%FCller", "ann"}
+    assert [result["findings"] for result in results_of(course).values()] == [[], []]
+
+
+def test_names_that_are_no_text_have_names_of_files_that_are(made):
+    course, odd = made("00"), os.fsdecode(b"M\xfcller")
+    names = file_names(course, [odd, "Müller"])
+    assert names[odd].encode() and len(set(names.values())) == 2
+    assert file_names(course, ["ann"]) == {**names, "ann": "ann"}
+
+
+def test_a_folder_that_grading_made_is_no_other_student(small, counted):
+    course, folder = small
+    (folder / "student 0").rename(folder / "Ann #2")
+    assert command("grade", course.folder, "week-1", folder) == 0
+    made = next(path for path in course.submitted.iterdir() if path.name.startswith("Ann"))
+    assert made.name != "Ann #2"
+    assert command("grade", course.folder, "week-1") == 0
+    assert "Ann #2" in rows_of(course) and len(rows_of(course)) == 6
+    # The student's own folder beside it is of the same person.
+    newer = shutil.copytree(made, course.submitted / "Ann #2")
+    for path in (newer / "week-1").iterdir():
+        path.write_text(path.read_text() + " ")
+        os.utime(path, (4e9, 4e9))
+    handed, = [each for each in grade.works(course, "week-1", None, isolation.Limits(), True)
+               if each.student.startswith("Ann")]
+    assert "There are 2 folders of this student in submitted/; the newest was taken." in handed.findings
+    assert all(data.endswith(b" ") for _, data in handed.files.values()) and handed.files
 
 
 @pytest.mark.parametrize(("words", "said"), [

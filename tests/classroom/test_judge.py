@@ -1,6 +1,7 @@
 """Scores of one notebook's answers, by real processes: the state of each kind of answer, and what its message tells."""
 import dataclasses
 import textwrap
+import threading
 
 import pytest
 
@@ -71,7 +72,8 @@ def test_a_process_that_ends_in_a_hidden_case_costs_that_part_only():
     source = "import os\ndef double(number):\n    return 2 * number if abs(number) < 1000 else os._exit(0)"
     _, found = scores({"0.1": source, "2.2": RIGHT["2.2"]})
     assert (found["0.1"].state, found["0.1"].shown, found["0.1"].hidden) == ("partly right", 1, 0)
-    assert "On a hidden case its process was stopped: it ended by itself" in found["0.1"].hidden_message
+    assert found["0.1"].hidden_message == "On a hidden case its process was stopped."    # how could tell of the case
+    assert found["0.1"].reason.startswith("ended by itself")
     assert found["2.2"].state == "right"
 
 
@@ -103,3 +105,43 @@ def test_without_an_answer_no_process_is_started(monkeypatch):
     monkeypatch.setattr(judge, "Session", None)
     _, found = scores({"0.1": None, "2.2": None})
     assert [score.state for score in found.values()] == ["not answered", "not answered", "by hand"]
+
+
+def test_cells_that_end_the_process_cost_no_other_exercise_whatever_their_number(monkeypatch):
+    monkeypatch.setitem(FUNCTIONS, "2.1", "entry")
+    ending = "import os\nos._exit(3)\ndef {}(*_):\n    return 0"
+    _, found = scores({"0.1": RIGHT["0.1"], "2.1": ending.format("entry"), "2.2": ending.format("turn")})
+    assert [found[name].state for name in ("0.1", "2.1", "2.2")] == ["right", "stopped", "stopped"]
+
+
+def test_time_that_others_have_used_up_is_given_once_more():
+    slow = "import time\ntime.sleep(2.5)\ndef turn(offset, frequency):\n    return 0"
+    late = "import time\ntime.sleep(2.5)\n" + RIGHT["0.1"]
+    _, found = scores({"2.2": slow, "0.1": late}, dataclasses.replace(LIMITS, seconds=6.5))
+    assert found["0.1"].state == "right", found["0.1"]
+
+
+def test_without_a_signal_a_check_has_no_more_time_than_with_one():
+    """On a cluster a check runs in a thread, where no signal ends it."""
+    slow = textwrap.dedent(RIGHT["2.2"]).replace("    angle", "    import time; time.sleep(1)\n    angle")
+    found = []
+    thread = threading.Thread(target=lambda: found.append(scores({"2.2": slow})[1]["2.2"]))
+    thread.start()
+    thread.join()
+    here = scores({"2.2": slow})[1]["2.2"]
+    assert (found[0].state, found[0].points) == (here.state, here.points) == ("stopped", 0)
+
+
+def test_values_taken_from_the_books_own_checks_are_told_as_that():
+    above = "from posenc_lib.exercises.chapter_02 import block as turn"
+    inside = "def double(number):\n    import posenc_lib.exercises\n    return 2 * number"
+    _, found = scores({"2.2": above, "0.1": inside})
+    for score in (found["2.2"], found["0.1"]):
+        assert (score.state, score.points, score.message) == ("failed", 0, judge.FROM_THE_CHECKS), score
+
+
+def test_a_parameter_that_is_no_name_ends_nothing_but_its_own():
+    odd = ("def double(number):\n    return 2 * number\nimport inspect\ndouble.__signature__ = inspect.Signature("
+           "[type('P', (inspect.Parameter,), {'name': 'def'})('x', inspect.Parameter.POSITIONAL_ONLY)])")
+    _, found = scores({"0.1": odd, "2.2": RIGHT["2.2"]})
+    assert found["2.2"].state == "right"

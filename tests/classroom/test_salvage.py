@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from classroom.salvage import MAX_FILE, find_submissions, salvage
+from classroom.salvage import MAX_FILE, _stem, find_submissions, salvage
 from posenc_lib.checking import Exercise, check
 from tests.classroom.a_class import CASES, SMALL, WAYS, make_class
 
@@ -709,6 +709,56 @@ def test_an_archive_alone_is_the_whole_class(tmp_path):
     assert rows["Surname Name"][0]["02_waves"] == "02_waves.ipynb"
     handed = find_submissions(tmp_path, RELEASES)[1]
     assert handed.files["02_waves"].read() == SECOND
+
+
+FORGED = packed({"Alice A_456_assignsubmission_file_/02_waves (9).ipynb": SECOND + b" "})
+
+
+@pytest.mark.parametrize(("place", "owner"), [
+    ("Eve E_123_assignsubmission_file_/work.zip", "Eve E"), ("Eve E_123_assignsubmission_file_work.zip", "Eve E"),
+    ("eve/work.zip", "eve"), ("eve_work.zip", "eve"), ("eve_123_456_work.zip", "eve")])
+def test_an_archive_of_one_student_names_nobody_else(tmp_path, place, owner):
+    write(tmp_path / "Alice A_456_assignsubmission_file_" / "02_waves.ipynb")
+    write(tmp_path / place, FORGED)
+    rows = found(tmp_path)
+    assert rows == {"Alice A": ({"02_waves": "02_waves.ipynb"}, ""), owner: ({"02_waves": "02_waves (9).ipynb"}, rows[
+        owner][1])}
+    assert "looks like an LMS's download of several people; all in it was taken as this student's" in rows[owner][1]
+
+
+def test_an_archive_of_one_student_is_not_the_class_because_it_is_alone(tmp_path):
+    write(tmp_path / "Eve E_123_assignsubmission_file_work.zip", FORGED)
+    assert set(found(tmp_path)) == {"Eve E"}
+
+
+def test_an_archive_of_the_class_may_lie_beside_others(tmp_path):
+    write(tmp_path / "class.zip", FORGED)
+    write(tmp_path / "ben" / "02_waves.ipynb")
+    assert {name: set(files) for name, (files, _) in found(tmp_path).items()} == {
+        "Alice A": {"02_waves"}, "ben": {"02_waves"}}
+
+
+def test_names_too_long_for_a_file_cost_no_time(tmp_path):
+    name = "x" + ".a" * 15_000 + "."
+    write(tmp_path / "ana" / "work.zip", packed({name: SECOND, "02_waves.ipynb": SECOND}))
+    write(tmp_path / "class.zip", packed({f"Ben B_1_assignsubmission_file_{'b' * 300}/02_waves.ipynb": SECOND}))
+    rows = found(tmp_path)
+    assert rows["ana"][0] == {"02_waves": "02_waves.ipynb"} and rows["class"][0] == {}
+    for row in ("ana", "class"):
+        assert "has a name of more than 255 characters and was left out" in rows[row][1] and len(rows[row][1]) < 250
+    started = time.process_time()
+    assert _stem(name) == (name, 0) and _stem("02_waves (3).ipynb.txt") == ("02_waves", 3)
+    assert time.process_time() - started < 1
+
+
+def test_one_entry_alone_is_read(tmp_path):
+    for folder in ("week_1", "week_2"):
+        write(tmp_path / folder / "02_waves.ipynb")
+    (tmp_path / "week_3").mkdir()
+    handed, = find_submissions(tmp_path, RELEASES, only="week_2")
+    assert handed.files["02_waves"].path == tmp_path / "week_2" / "02_waves.ipynb" and handed.findings == []
+    handed, = find_submissions(tmp_path, RELEASES, only="week_3")
+    assert handed.findings == ["The folder is empty."]
 
 
 # The generated class
