@@ -831,7 +831,7 @@ def test_a_stub_is_part_of_its_solution(chapter):
             assert line.strip() == PLACEHOLDER or line in rest, f"{exercise.id}: {line!r} is not in the solution"
 
 
-QUICK = ["00", "01", "02", "07"]            # together half a minute; the others make pictures and texts in the same ways
+QUICK = ["00", "01", "02", "07"]            # half a minute together; the others make texts and pictures alike
 
 
 @pytest.fixture(scope="module")

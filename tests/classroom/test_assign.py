@@ -211,8 +211,8 @@ def test_the_library_is_beside_the_notebooks_and_in_the_zip_file(whole):
 # In a kernel
 
 
-def run_all(notebook, folder):
-    client = NotebookClient(notebook, kernel_name="python3", timeout=300, resources={"metadata": {"path": str(folder)}})
+def run_all(notebook, folder, kernel="python3"):
+    client = NotebookClient(notebook, kernel_name=kernel, timeout=300, resources={"metadata": {"path": str(folder)}})
     client.execute()
     return grade_ids(notebook)
 
@@ -224,9 +224,24 @@ def said(cell):
 @pytest.mark.parametrize("answered", [False, True])
 def test_a_released_notebook_runs_and_its_checks_answer(tmp_path, monkeypatch, answered):
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
+    assert checks_that_answer(tmp_path, monkeypatch, ["00", "02"], answered) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answered", [False, True])
+def test_released_notebooks_run_with_colabs_versions(tmp_path, monkeypatch, answered):
+    kernels = ROOT / ".venv" / "share" / "jupyter"              # where the book's environment knows that kernel
+    if not (kernels / "kernels" / "posenc-colab").is_dir():
+        pytest.fail("There is no kernel with Colab's versions: run `make environments` first.")
+    monkeypatch.setenv("JUPYTER_PATH", str(kernels))
+    assert checks_that_answer(tmp_path, monkeypatch, ["00", "01", "02", "07"], answered, "posenc-colab") == 9
+
+
+def checks_that_answer(tmp_path, monkeypatch, chapters, answered, kernel="python3"):
+    """How many checks of an unpacked release say "open", or once their exercises are answered "right"."""
     monkeypatch.delenv("PYTHONPATH", raising=False)             # only the copy beside the notebook is there
     course = Course(tmp_path / "course")
-    assign.assign(course, "first", ["00", "02"])
+    assign.assign(course, "first", chapters)
     unpacked = tmp_path / "student"
     zipfile.ZipFile(course.release_zip("first")).extractall(unpacked)
     number = 0
@@ -236,14 +251,16 @@ def test_a_released_notebook_runs_and_its_checks_answer(tmp_path, monkeypatch, a
             if answered:
                 cell = grade_ids(notebook)[task.answer_cell]
                 cell.source = SOLVED[task.id].solved.rpartition("check(")[0]
-        notebook.cells.append(nbformat.v4.new_code_cell("import posenc_lib; print(posenc_lib.__file__)"))
-        cells = run_all(notebook, unpacked / "first")
-        assert str(unpacked) in said(notebook.cells[-1])
+        told = "import ipywidgets, posenc_lib; print(posenc_lib.__file__, ipywidgets.__version__)"
+        notebook.cells.append(nbformat.v4.new_code_cell(told))
+        cells = run_all(notebook, unpacked / "first", kernel)
+        place, version = said(notebook.cells[-1]).rsplit(maxsplit=1)
+        assert str(unpacked) in place and (version == "7.7.1") == (kernel == "posenc-colab")
         for task in tasks:
             verdict = said(cells[f"check-{task.id.replace('.', '-')}"])
             assert f"Exercise {task.id}, {'right' if answered else 'open'}: " in verdict, verdict
             number += 1
-    assert number == 4
+    return number
 
 
 # Choices
