@@ -6,6 +6,7 @@
     explorers  a slider's move in a real kernel, against `interact` with a new figure: time and bytes
     browser    key press to new picture in a real JupyterLab, against the same `interact`
     rotary     RoPE on queries and keys, against copying them and against other libraries
+    classroom  a submission graded, against plain nbgrader; only when named, with the classroom's own Python
 
 All numbers of one table come from one run, the competitors taking turns. Compare ratios, not milliseconds.
 """
