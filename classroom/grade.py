@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
@@ -391,18 +391,19 @@ def run(options) -> int:
     if not everyone:
         raise CourseError(f"{options.folder or course.submitted} is empty: nothing was handed in there for {name}.")
     files = file_names(course, [work.student for work in everyone])
-    results, again = {}, Counter()
+    results, again = {}, defaultdict(list)
     for work in everyone:
         result = stored(result_path(course, name, files[work.student]))
         if result is None:
             continue
         if why := why_again(result, work, options.force):
-            again[why] += 1
+            again[why].append(printable(work.student))
         else:
             results[work.student] = result
     before = len(results)
-    for why, number in again.items():
-        print(f"{number} of {len(everyone)} submissions are graded again: {why}.")
+    for why, students in again.items():
+        named = f" ({', '.join(students)})" if len(students) < len(everyone) else ""
+        print(f"{len(students)} of {len(everyone)} submissions are graded again: {why}{named}.")
     waiting = [work for work in everyone if work.student not in results]
     grade_waiting(course, waiting, results, files, options, len(everyone))
     rows = [results[work.student] for work in everyone]
