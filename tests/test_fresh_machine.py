@@ -1,5 +1,6 @@
 """README.md, followed by a new reader: its lines are done in an empty folder, and chapter 0 runs in the browser."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,6 @@ def test_the_lines_are_those_of_the_readme():
     with_make, without = fresh_machine.lines_of((ROOT / "README.md").read_text(encoding="utf-8"), "## Two commands")[:2]
     assert with_make == ["make lab", "make test"]
     assert [fresh_machine.on_this_system(line) for line in without] == [
-        f"{sys.executable} -m venv .venv",
+        f"{shlex.quote(sys.executable)} -m venv .venv",
         ".venv/bin/python -m pip install -r requirements.txt",
         ".venv/bin/python -m jupyterlab notebooks/00_start_here.ipynb"]

@@ -12,6 +12,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -96,7 +97,7 @@ def lines_of(readme, heading):
 
 def on_this_system(line):
     """README.md gives these lines for Windows, and says how they read elsewhere."""
-    return line.replace("py -3.11 -m", f"{sys.executable} -m").replace(".venv\\Scripts\\python", ".venv/bin/python")
+    return line.replace("py -3.11 -m", f"{shlex.quote(sys.executable)} -m").replace(".venv\\Scripts\\python", ".venv/bin/python")
 
 
 def step(line):
