@@ -97,7 +97,8 @@ def lines_of(readme, heading):
 
 def on_this_system(line):
     """README.md gives these lines for Windows, and says how they read elsewhere."""
-    return line.replace("py -3.11 -m", f"{shlex.quote(sys.executable)} -m").replace(".venv\\Scripts\\python", ".venv/bin/python")
+    python = shlex.quote(sys.executable)
+    return line.replace("py -3.11 -m", f"{python} -m").replace(".venv\\Scripts\\python", ".venv/bin/python")
 
 
 def step(line):
