@@ -145,7 +145,8 @@ def served(line, book):
             time.sleep(1)
         else:
             sys.exit(f"{line} prints no address within {SECONDS} s:\n{log.read_text()[-3000:]}")
-        yield found[0]
+        # A browser that JupyterLab opens itself goes to the notebook in the line; the address it prints may not.
+        yield found[0].replace("/lab?", "/lab/tree/notebooks/00_start_here.ipynb?")
     finally:
         os.killpg(lab.pid, signal.SIGTERM)
         lab.wait()
