@@ -146,7 +146,7 @@ def served(line, book):
         else:
             sys.exit(f"{line} prints no address within {SECONDS} s:\n{log.read_text()[-3000:]}")
         # A browser that JupyterLab opens itself goes to the notebook in the line; the address it prints may not.
-        yield found[0].replace("/lab?", "/lab/tree/notebooks/00_start_here.ipynb?")
+        yield found[0].replace("/lab?", "/lab/tree/00_start_here.ipynb?")
     finally:
         os.killpg(lab.pid, signal.SIGTERM)
         lab.wait()
