@@ -6,6 +6,7 @@ essay.py          one question to be answered in words: its heading, and the fol
 first_cell.py     the first code cell of every chapter, as it stands there
 publish.py        the address and tag of book.toml, as texts: badges, links, the README's lines
 stamp.py          writes them into notebooks and README.md
+files.py          writes a file in one step, if it has changed
 build.py          executes a reader's notebook and stores it
 write_back.py     carries cells that were edited in a notebook back into the chapter's text
 language.py       the builder's words in each language, and what a translation must keep

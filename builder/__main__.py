@@ -4,8 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from builder.build import build_all, write_if_changed
+from builder.build import build_all
 from builder.chapter import ChapterError, book_root, chapter_name, chapter_paths, read_chapter, text_of
+from builder.files import write_if_changed
 from builder.links import problems as links_to_nowhere
 from builder.prose_numbers import problems
 from builder.stamp import stamp

@@ -12,6 +12,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from tqdm import tqdm
 
 from builder.chapter import ChapterError, chapter_name, notebook_path, reader_cells, reader_notebook
+from builder.files import write_if_changed
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 ANSI_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -135,15 +136,3 @@ def number_cells(notebook):
         for output in cell.outputs:
             if output.output_type == "execute_result":
                 output.execution_count = count
-
-
-def write_if_changed(target, text):
-    """Leaves a file with these bytes alone; else replaces it in one step, so that it is never half written."""
-    content = text.encode()
-    if target.is_file() and target.read_bytes() == content:
-        return False
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    unfinished.write_bytes(content)
-    os.replace(unfinished, target)
-    return True

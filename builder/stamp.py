@@ -5,9 +5,10 @@ Nothing is executed, and every stored output stays.
 
 import nbformat
 
-from builder.build import number_cells, write_if_changed
+from builder.build import number_cells
 from builder.chapter import ChapterError, address, chapter_name, chapter_paths, notebook_path, reader_notebook
 from builder.exercise import GENERATED
+from builder.files import write_if_changed
 from builder.publish import BADGE_BEGINS, stamped_readme
 
 

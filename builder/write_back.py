@@ -9,7 +9,6 @@ import itertools
 import nbformat
 
 from builder import exercise
-from builder.build import write_if_changed
 from builder.chapter import (
     Cell,
     ChapterError,
@@ -21,6 +20,7 @@ from builder.chapter import (
     reader_cells,
     text_of,
 )
+from builder.files import write_if_changed
 
 
 def write_back(notebook_file):

@@ -8,7 +8,6 @@ wire.py        what goes between that process and the grader: frames of JSON and
 student.py     runs inside that process: the cells that the answers need, then the calls of the answers
 remote.py      the grader's side: `Session`, whose answers can be handed to `posenc_lib.check`
 hidden.py      further cases for every exercise, beyond those of the self-check
-files.py       files that are never half written
 names.py       the name that a student's files have
 harmless.py    a student's Markdown as text that does nothing in a browser
 judge.py       a session and a task -> a score

@@ -40,6 +40,7 @@ from builder.chapter import (
     reader_cells,
     text_of,
 )
+from builder.files import write_if_changed
 from classroom.course import Course, CourseError, Manifest, Task
 
 BOOK = Path(__file__).parent.parent
@@ -124,12 +125,12 @@ def assign(course, name, chapters, points=(), without=(), force=False, book=BOOK
                     "assignment": name, "chapter": chapter, "version": versions[chapter]
                 }  # fmt: skip
                 nbformat.validate(notebook)
-                write(staged / part / name / f"{chapter}.ipynb", nbformat.writes(notebook) + "\n")
+                write_if_changed(staged / part / name / f"{chapter}.ipynb", nbformat.writes(notebook) + "\n")
         for part in ("source", "release"):
             copy_library(book, staged / part / name)
         zip_folder(staged / "release" / name, staged / "release.zip")
         manifest = Manifest(name, versions, tasks)
-        write(staged / "manifest.json", manifest.to_json())
+        write_if_changed(staged / "manifest.json", manifest.to_json())
         # From here on files only change their places.
         for old, new in (
             (staged / "source" / name, course.source(name)),
@@ -143,7 +144,7 @@ def assign(course, name, chapters, points=(), without=(), force=False, book=BOOK
             os.replace(old, new)
         if not course.settings.exists():
             stub = {"code_stub": repr(exercise.PLACEHOLDER), "text_stub": repr(WRITE_HERE)}
-            write(course.settings, SETTINGS.format(course_id=repr(course.folder.name), **stub))
+            write_if_changed(course.settings, SETTINGS.format(course_id=repr(course.folder.name), **stub))
         course.submitted.mkdir(exist_ok=True)
     return manifest
 
@@ -402,11 +403,6 @@ def zip_folder(folder, target):
             inside = zipfile.ZipInfo(f"{folder.name}/{file.relative_to(folder).as_posix()}")
             inside.external_attr, inside.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
             archive.writestr(inside, file.read_bytes())
-
-
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 def report(course, manifest, book=BOOK):

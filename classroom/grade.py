@@ -32,9 +32,9 @@ from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from tqdm import tqdm
 
+from builder.files import write_if_changed
 from classroom import judge
 from classroom.course import Course, CourseError, Manifest, grade_id
-from classroom.files import write
 from classroom.harmless import harmless
 from classroom.isolation import Limits, why_not_available
 from classroom.names import file_names, known_names
@@ -335,7 +335,7 @@ def stored(path: Path) -> dict | None:
 
 def store(course: Course, result: dict, file: str) -> None:
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
-    write(result_path(course, result["assignment"], file), text)
+    write_if_changed(result_path(course, result["assignment"], file), text)
 
 
 def all_results(course: Course, manifest: Manifest) -> list[dict]:

@@ -33,9 +33,9 @@ from sqlalchemy.exc import SAWarning
 from tqdm import tqdm
 from traitlets.config import Config
 
+from builder.files import write_if_changed
 from classroom import summary
 from classroom.course import Course, CourseError, Manifest, grade_id
-from classroom.files import write
 from classroom.grade import all_results, code_version
 from classroom.names import file_names
 
@@ -64,7 +64,7 @@ def record(course: Course, manifest: Manifest, results: Sequence[dict], files: M
             essays = changed_essays(course, manifest, result, name)
             new = [enter(gradebook, manifest, result, essays, name)]        # first: until then the old text stands
             new += write_notebooks(course, manifest, result, name)
-            new += [write(course.submitted / name / manifest.assignment / f"{chapter}.ipynb", data)
+            new += [write_if_changed(course.submitted / name / manifest.assignment / f"{chapter}.ipynb", data)
                     for chapter, (_, data) in handed.get(result["student"], {}).items()]
             if any(new):
                 changed.append(result["student"])
@@ -84,7 +84,7 @@ def write_notebooks(course: Course, manifest: Manifest, result: dict, name: str)
             notebook = json.loads(result["notebooks"][chapter])
             notebook["metadata"]["posenc_classroom"]["essays"] = {
                 cell: result["essays"][cell] for cell in essays_of(notebook)}
-            changed.append(write(path, json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"))
+            changed.append(write_if_changed(path, json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"))
         elif path.is_file():
             path.unlink()
             page_path(course, manifest, name, chapter).unlink(missing_ok=True)
@@ -173,7 +173,7 @@ def publish(course: Course, assignment: str, jobs: int, shown: Sequence[str] = (
             grades |= chapter["grades"]
         rows.append(summary.row(result, manifest, grades))
     table = course.results / f"{assignment}.csv"
-    changed = [table] if write(table, summary.table(rows, manifest)) else []
+    changed = [table] if write_if_changed(table, summary.table(rows, manifest)) else []
     pages = feedback(course, manifest, results, known, files, jobs)
     chosen = [row for row in rows if not shown or row.student in shown]
     print(summary.summary(chosen, manifest))
@@ -213,7 +213,7 @@ def feedback(course: Course, manifest: Manifest, results: Sequence[dict], known:
     with progress:
         pages = pool(joblib.delayed(page)(text, chapter, facts) for _, text, chapter, facts, _ in due)
         for (path, *_, end), content in zip(due, pages, strict=True):
-            write(path, content + end)
+            write_if_changed(path, content + end)
             progress.update()
     return [path for path, *_ in due]
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from builder.files import write_if_changed
 from classroom.course import Course, CourseError
-from classroom.files import write
 
 NOT_IN_NAMES = set('<>:"/\\|?*[]{}&#%$!;^`~=')
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)       # on Windows
@@ -59,5 +59,6 @@ def file_names(course: Course, students: Iterable[str]) -> dict[str, str]:
         names[student] = numbered(name, student) if name.casefold() in taken else name
         taken.add(names[student].casefold())
     text = json.dumps(names, ensure_ascii=False, indent=1) + "\n"
-    write(names_path(course), text.encode(errors="backslashreplace"))      # what is no UTF-8 as JSON's own \udcfc
+    # What is no UTF-8 is written as JSON's own \udcfc.
+    write_if_changed(names_path(course), text.encode(errors="backslashreplace"))
     return names
