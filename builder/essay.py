@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 
 from builder import language
-from builder.exercise import GENERATED
+from builder.exercise import GENERATED, require_keys
 
 KEYS = {"id": str, "minutes": int, "points": int}
 
@@ -23,22 +23,11 @@ def validated(cell, chapter_number):
     data = cell.metadata["essay"]
     if cell.type != "markdown":
         raise cell.error("a question to answer in words is text, not a code cell.")
-    if not isinstance(data, dict):
-        raise cell.error(f"`essay` holds {data!r}; expected the keys {', '.join(KEYS)}.")
-    for key in KEYS:
-        if key not in data:
-            raise cell.error(f"the question has no `{key}`.")
-    for key, value in data.items():
-        if key not in KEYS:
-            raise cell.error(f"a question has no key `{key}`; it may have {', '.join(KEYS)}.")
-        if type(value) is not KEYS[key]:
-            raise cell.error(f"the question's `{key}` is {value!r}; expected {KEYS[key].__name__}.")
+    require_keys(cell, "essay", KEYS, "a question")
     if not re.fullmatch(rf"{chapter_number}\.[a-z]", data["id"]):
         raise cell.error(
             f"the question's `id` is '{data['id']}'; expected chapter, point, a letter, such as '{chapter_number}.a'."
         )
-    if data["minutes"] < 1 or data["points"] < 0:
-        raise cell.error("the question's `minutes` must be at least 1, its `points` at least 0.")
     return data
 
 

@@ -57,23 +57,29 @@ def validated(cell, chapter_number):
     data = cell.metadata["exercise"]
     if cell.type != "code":
         raise cell.error("an exercise is a code cell, not text.")
-    if not isinstance(data, dict):
-        raise cell.error(f"`exercise` holds {data!r}; expected the keys {', '.join(KEYS)}.")
-    for key in KEYS:
-        if key not in data:
-            raise cell.error(f"the exercise has no `{key}`.")
-    for key, value in data.items():
-        if key not in KEYS:
-            raise cell.error(f"an exercise has no key `{key}`; it may have {', '.join(KEYS)}.")
-        if type(value) is not KEYS[key]:
-            raise cell.error(f"the exercise's `{key}` is {value!r}; expected {KEYS[key].__name__}.")
+    require_keys(cell, "exercise", KEYS, "an exercise")
     if not data["id"].startswith(f"{chapter_number}."):
         raise cell.error(f"exercise {data['id']} stands in chapter {chapter_number}: its id must begin with it.")
     if data["difficulty"] not in (1, 2, 3):
         raise cell.error(f"the exercise's `difficulty` is {data['difficulty']}; expected 1, 2 or 3.")
-    if data["minutes"] < 1 or data["points"] < 0:
-        raise cell.error("the exercise's `minutes` must be at least 1, its `points` at least 0.")
     return data
+
+
+def require_keys(cell, entry, keys, one):
+    """Refuses metadata that has not just these keys, with values of their types; `one` is such as "an exercise"."""
+    data, the = cell.metadata[entry], f"the {one.split()[-1]}"
+    if not isinstance(data, dict):
+        raise cell.error(f"`{entry}` holds {data!r}; expected the keys {', '.join(keys)}.")
+    for key in keys:
+        if key not in data:
+            raise cell.error(f"{the} has no `{key}`.")
+    for key, value in data.items():
+        if key not in keys:
+            raise cell.error(f"{one} has no key `{key}`; it may have {', '.join(keys)}.")
+        if type(value) is not keys[key]:
+            raise cell.error(f"{the}'s `{key}` is {value!r}; expected {keys[key].__name__}.")
+    if data["minutes"] < 1 or data["points"] < 0:
+        raise cell.error(f"{the}'s `minutes` must be at least 1, its `points` at least 0.")
 
 
 def for_reader(cell, chapter_number):
