@@ -65,9 +65,7 @@ def judge(cells: Sequence[Mapping], tasks: Sequence[Task], answers: Mapping[str,
         printed, errors = session.printed, errors_in(session)
         for part in (checked, with_hidden_cases):
             for task in exercises:
-                for _ in exercises:                 # each start may end with the cells of one exercise
-                    if not session.ended:
-                        break
+                if session.ended:
                     session.restart()
                     printed, errors = printed or session.printed, errors | errors_in(session)
                 scores[task.id] = part(session, task, scores[task.id])
@@ -92,13 +90,13 @@ def checked(session: Session, task: Task, _: Score) -> Score:
         if str(none).startswith("TooLong: "):
             return stopped(task, str(none).partition("\n")[0].removeprefix("TooLong: "))
         if "posenc_lib.exercises" in str(none):
-            return Score(task.id, "failed", 0, 0, task.points, FROM_THE_CHECKS, reason="takes from the book's checks")
-        return Score(task.id, "failed", 0, 0, task.points, f"There is no function to call: {none}")
+            return from_the_checks(task)
+        return failed(task, f"There is no function to call: {none}")
     session.until = time.monotonic() + SECONDS      # where no signal ends the check: on a cluster it runs in a thread
     verdict = check(task.id, answer)
     session.until = None
     if not callable(answer):
-        return Score(task.id, "failed", 0, 0, task.points, verdict.message)
+        return failed(task, verdict.message)
     if verdict.passed is None:
         return unanswered(task)
     if verdict.message.startswith(TIME_IS_UP):
@@ -107,7 +105,7 @@ def checked(session: Session, task: Task, _: Score) -> Score:
     if session.ended:
         return stopped(task, session.ended)
     if "No module named 'posenc_lib.exercises'" in verdict.message:
-        return Score(task.id, "failed", 0, 0, task.points, FROM_THE_CHECKS, reason="takes from the book's checks")
+        return from_the_checks(task)
     shown = task.points / 2 if verdict.passed else 0.0
     return Score(task.id, "right" if verdict.passed else "not yet", shown, 0, task.points, verdict.message)
 
@@ -129,6 +127,14 @@ def with_hidden_cases(session: Session, task: Task, score: Score) -> Score:
     if score.state != "right" or right < of:
         score = replace(score, state="partly right" if score.shown + hidden > 0 else "not yet")
     return replace(score, hidden=hidden, hidden_message=told)
+
+
+def failed(task: Task, message: str) -> Score:
+    return Score(task.id, "failed", 0, 0, task.points, message)
+
+
+def from_the_checks(task: Task) -> Score:
+    return replace(failed(task, FROM_THE_CHECKS), reason="takes from the book's checks")
 
 
 def unanswered(task: Task) -> Score:

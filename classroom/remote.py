@@ -131,9 +131,12 @@ class Session:
         return self._process.reason if self._process else "was closed"
 
     def restart(self) -> None:
-        """A new process for the same cells; exercises whose cells ended the last one stay out."""
-        self._close()
-        self._start()
+        """A new process for the same cells; exercises whose cells ended the last one, or end this one, stay out."""
+        for _ in self.wanted:
+            self._close()
+            self._start()
+            if not self.ended:
+                break
 
     def answer(self, exercise: str) -> Callable:
         """The student's function; or, if it is none, its value.
