@@ -28,19 +28,9 @@ from builder.chapter import (
 )
 from builder.exercise import GENERATED, PLACEHOLDER
 from builder.write_back import write_back
+from tests.front_matter import FRONT_MATTER
 
 ROOT = Path(__file__).parent.parent
-FRONT_MATTER = """\
----
-jupytext:
-  text_representation:
-    format_name: myst
-kernelspec:
-  display_name: Python 3 (ipykernel)
-  language: python
-  name: python3
----
-"""
 EXERCISE = """\
 ```{code-cell} ipython3
 ---

@@ -34,6 +34,14 @@ def script(path, text):
     return path
 
 
+def ci_run(monkeypatch, folder, **programs):
+    """What .ci/run does where these shell scripts, by the program's name with _ for -, stand in for programs."""
+    for name, text in programs.items():
+        script(folder / name.replace("_", "-"), text)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return subprocess.run([ROOT / ".ci" / "run"], cwd=folder, capture_output=True, text=True)
+
+
 @pytest.fixture(autouse=True)
 def nothing_named(monkeypatch):
     """make hands these on to the tests; here each test says for itself what is named."""
@@ -394,14 +402,10 @@ def test_the_oracle_tests_run_only_when_they_are_named(monkeypatch, tmp_path):
 
 
 def test_the_ci_run_calls_both_speeds_and_fails_with_either(monkeypatch, tmp_path):
-    for program in ("apt-get", "chromium", "bwrap"):
-        script(tmp_path / program, "exit 0")
-    script(tmp_path / "fc-list", "echo a font")
-    script(tmp_path / "make", 'echo "made $*"; [ "$*" != "$FAILING" ]')
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     for failing in ("test", "test-all", "nothing"):
         monkeypatch.setenv("FAILING", failing)
-        run = subprocess.run([ROOT / ".ci" / "run"], cwd=tmp_path, capture_output=True, text=True)
+        run = ci_run(monkeypatch, tmp_path, apt_get="exit 0", chromium="exit 0", bwrap="exit 0", fc_list="echo a font",
+                     make='echo "made $*"; [ "$*" != "$FAILING" ]')
         made = [line for line in run.stdout.splitlines() if line.startswith("made ")]
         steps = ["made environments classroom", "made test", "made test-all"]
         assert made == steps[: 2 if failing == "test" else 3], run.stderr
@@ -419,12 +423,8 @@ def test_the_two_speeds_together_run_every_test_once():
 
 
 def test_the_ci_run_fails_where_nothing_can_be_isolated(monkeypatch, tmp_path):
-    for program in ("apt-get", "make", "chromium"):
-        script(tmp_path / program, "exit 0")
-    script(tmp_path / "fc-list", "echo a font")
-    script(tmp_path / "bwrap", "exit 1")
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    run = subprocess.run([ROOT / ".ci" / "run"], cwd=tmp_path, capture_output=True, text=True)
+    run = ci_run(monkeypatch, tmp_path, apt_get="exit 0", make="exit 0", chromium="exit 0", fc_list="echo a font",
+                 bwrap="exit 1")
     assert run.returncode != 0
     assert "bubblewrap cannot isolate a process here" in run.stderr and "make test" not in run.stdout
 
@@ -478,11 +478,9 @@ def test_a_wrong_chromium_is_refused_with_status_1(monkeypatch):
 
 
 def test_the_ci_run_fails_where_the_browser_is_missing(monkeypatch, tmp_path):
-    for program in ("apt-get", "make"):  # whatever this machine lacks, a test installs nothing and runs no tests
-        script(tmp_path / program, "exit 0")
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("CHROMIUM", "/nowhere/chromium")
-    run = subprocess.run([ROOT / ".ci" / "run"], cwd=tmp_path, capture_output=True, text=True)
+    # Whatever this machine lacks, a test installs nothing and runs no tests.
+    run = ci_run(monkeypatch, tmp_path, apt_get="exit 0", make="exit 0")
     assert run.returncode != 0
     assert "There is no Chromium that runs" in run.stderr and "make test" not in run.stdout
 

@@ -17,19 +17,9 @@ from builder.chapter import ChapterError, chapter_paths, first_cell, notebook_pa
 from builder.language import ORIGINAL, WORDS, differences, language_of, what_runs, words
 from builder.links import problems as links_to_nowhere
 from builder.prose_numbers import problems as unconfirmed_numbers
+from tests.front_matter import FRONT_MATTER
 
 ROOT = Path(__file__).parent.parent
-FRONT_MATTER = """\
----
-jupytext:
-  text_representation:
-    format_name: myst
-kernelspec:
-  display_name: Python 3 (ipykernel)
-  language: python
-  name: python3
----
-"""
 PARTS = "\n\n".join(f"## 2.{number} $p = {number}$" for number in range(1, 10))
 ENGLISH = f"""{FRONT_MATTER}
 # 2 Waves

@@ -20,13 +20,15 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.jupyter_browser import QUIET  # noqa: E402
+
 DOCS = ROOT / "docs"
 PYTHON = ROOT / ".venv-classroom" / "bin" / "python"
 CHAPTER = "02_sinusoidal_by_hand"
 STUDENTS = ("right-numpy", "partly-right", "infinite-loop", "lost-metadata", "moved-cells", "empty-file")
 TOKEN = "pictures"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]
 MAKE_CLASS = """
 import sys
 from pathlib import Path
@@ -46,7 +48,7 @@ def main():
             shutil.copytree(everyone / student, handed / student)
         said = classroom("grade", course, "week-1", handed).replace(str(Path(folder)), "~")
         chromium = run([sys.executable, ROOT / "tools" / "environment.py", "browser"]).strip()
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
         page = browser.new_page(viewport={"width": 1100, "height": 620}, device_scale_factor=1.5)
         page.set_default_timeout(60_000)
         shoot_terminal(page, said)
